@@ -1,0 +1,60 @@
+# The two commands a newcomer needs are `make demo` and `make test`; each does its own set-up.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+# What the tests run besides Python: g++ compiles what torch.compile writes.
+PROGRAMS := g++
+
+.PHONY: help setup system demo test check bench docs clean
+
+help:
+	@echo "make demo    set up .venv, then compute the worked examples with split attention"
+	@echo "make test    set up .venv (and g++, if root), then run every test"
+	@echo "make check   linter, formatter, types, import contracts"
+	@echo "make bench   split against standard attention on this machine"
+	@echo "make docs    build the documentation into site/"
+	@echo "make setup   only .venv;   make system   only the system's packages;   make clean   remove both's leftovers"
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Twofold needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv || { rm -rf .venv; $(MAKE) --no-print-directory venv-package && $(PYTHON) -m venv .venv; }
+	@echo "Installing Twofold and its tools into .venv (once, a few minutes)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+# Debian ships Python without its venv module.
+.PHONY: venv-package
+venv-package:
+	@test "$$(id -u)" = 0 || { echo "python3 -m venv does not work here; install Debian's python3-venv"; exit 1; }
+	apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv
+
+system:
+	@for program in $(PROGRAMS); do command -v $$program >/dev/null || missing="$$missing $$program"; done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing; \
+	else echo "Not installed (no root):$$missing. Tests that need them are skipped and listed."; fi
+
+demo: setup
+	@$(BIN)/python examples/worked_examples.py
+
+test: setup system
+	@$(BIN)/pytest --numprocesses auto
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyrefly check
+	$(BIN)/lint-imports
+
+bench: setup
+	@$(BIN)/twofold bench attention
+
+docs: setup
+	@$(BIN)/mkdocs build --strict --quiet && echo "site/index.html"
+
+clean:
+	rm -rf .venv site build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,37 @@
+"""Twofold: split key/value self-attention.
+
+Every token has one key and value for itself and another for everyone else. This file names what is public and
+knows nothing else: a name imports its module (and with it torch) on first use, so `import twofold` stays quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from twofold.attention.split import SplitSelfAttention as SplitSelfAttention
+    from twofold.kernels.api import self_weight as self_weight
+    from twofold.kernels.api import split_attention as split_attention
+    from twofold.kernels.api import split_attention_weights as split_attention_weights
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "split_attention": "twofold.kernels.api",
+    "split_attention_weights": "twofold.kernels.api",
+    "self_weight": "twofold.kernels.api",
+    "SplitSelfAttention": "twofold.attention.split",
+}
+
+__all__ = ["SplitSelfAttention", "self_weight", "split_attention", "split_attention_weights"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'twofold' has no attribute {name!r}")
+    found = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

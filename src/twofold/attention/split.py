@@ -1,0 +1,168 @@
+"""The layer: self-attention in which every token has a key and a value for itself and others for everyone else.
+
+The four kinds share every line but the two extra projections, so that an experiment differs in nothing else.
+
+B batch, T new tokens, C model width, H heads, D head width
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import rms_norm
+
+from twofold.attention.cache import KeyValueBuffer, KeyValues
+from twofold.attention.heads import check_heads, merged, split
+from twofold.attention.initialise import Init, init_of
+from twofold.attention.rotary import Rotary
+from twofold.kernels.api import split_attention
+from twofold.kernels.decode import decode_attention
+
+
+class Kind(StrEnum):
+    STANDARD = "standard"
+    SPLIT_KEY = "split_key"
+    SPLIT_VALUE = "split_value"
+    SPLIT_KV = "split_kv"
+
+    @property
+    def splits_key(self) -> bool:
+        return self in (Kind.SPLIT_KEY, Kind.SPLIT_KV)
+
+    @property
+    def splits_value(self) -> bool:
+        return self in (Kind.SPLIT_VALUE, Kind.SPLIT_KV)
+
+
+class HeadNorm(nn.RMSNorm):
+    """RMSNorm whose gain follows the input's dtype: under autocast torch's own would leave its fused kernel."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
+
+
+class Projected(NamedTuple):
+    """What a layer makes of its input, heads apart, positions applied: the arguments of `split_attention`."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    self_key: Tensor | None
+    self_value: Tensor | None
+
+
+class SplitSelfAttention(nn.Module):
+    """Multi-head split self-attention over (B, T, width).
+
+    Args:
+        width: C, the width of input and output.
+        heads: query heads.
+        kv_heads: heads of keys and values, which divide `heads`; None: as many.
+        kind: "standard", "split_key", "split_value" or "split_kv".
+        init: how the own weights start: "copy", "patent", "aligned", "independent" or an initialiser.
+        bias: biases in all projections.
+        head_width: D; None: width / heads.
+        qk_norm: normalise queries and keys (own ones too) to unit mean square, with a learned gain.
+        rotary: positions that turn queries and keys; None: the layer does not know where a token stands.
+        dropout: of the weights, while training.
+        attend: the attention function; replace it to fix a backend or, by `reference.forward`, another normaliser.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        kv_heads: int | None = None,
+        kind: str = "split_kv",
+        init: str | Init = "copy",
+        bias: bool = False,
+        head_width: int | None = None,
+        qk_norm: bool = False,
+        rotary: Rotary | None = None,
+        dropout: float = 0.0,
+        attend: Callable[..., Tensor] = split_attention,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.heads, self.kv_heads, self.head_width = check_heads(width, heads, kv_heads, head_width)
+        if kind not in tuple(Kind):
+            raise ValueError(f"kind must be one of {', '.join(Kind)}, got {kind!r}")
+        if not 0 <= dropout <= 1:
+            raise ValueError(f"dropout must be a number from 0 to 1, got {dropout!r}")
+        if rotary is not None and rotary.width != self.head_width:
+            raise ValueError(f"rotary must be as wide as a head ({self.head_width}), got {rotary.width}")
+        self.kind = Kind(kind)
+        self.rotary, self.dropout, self.attend = rotary, dropout, attend
+
+        def linear(heads: int) -> nn.Linear:
+            return nn.Linear(width, heads * self.head_width, bias=bias, device=device, dtype=dtype)
+
+        self.query, self.key, self.value = linear(self.heads), linear(self.kv_heads), linear(self.kv_heads)
+        self.self_key = linear(self.kv_heads) if self.kind.splits_key else None
+        self.self_value = linear(self.kv_heads) if self.kind.splits_value else None
+        self.output = nn.Linear(self.heads * self.head_width, width, bias=bias, device=device, dtype=dtype)
+        self.query_norm: nn.Module = nn.Identity()
+        self.key_norm: nn.Module = nn.Identity()
+        if qk_norm:
+            self.query_norm = HeadNorm(self.head_width, eps=1e-6, device=device, dtype=dtype)
+            self.key_norm = HeadNorm(self.head_width, eps=1e-6, device=device, dtype=dtype)
+        init_of(init)(self)
+
+    def project(self, x: Tensor, positions: Tensor | None = None) -> Projected:
+        """Queries, keys and values of x (B, T, C), as `split_attention` takes them.
+
+        positions: (T,) or (B, T), where the tokens stand; None: 0, 1, 2, ... Only rotary layers look at it.
+        """
+        query = self.query_norm(split(self.query(x), self.heads))
+        key = self.key_norm(split(self.key(x), self.kv_heads))
+        value = split(self.value(x), self.kv_heads)
+        self_key = None if self.self_key is None else self.key_norm(split(self.self_key(x), self.kv_heads))
+        self_value = None if self.self_value is None else split(self.self_value(x), self.kv_heads)
+        if self.rotary is not None:
+            if positions is None:
+                positions = torch.arange(x.shape[1], device=x.device)
+            turn = self.rotary.at(positions, query.dtype)
+            query, key = turn(query), turn(key)
+            self_key = None if self_key is None else turn(self_key)
+        return Projected(query, key, value, self_key, self_value)
+
+    def forward(
+        self,
+        x: Tensor,
+        past: KeyValues | KeyValueBuffer | None = None,
+        *,
+        positions: Tensor | None = None,
+        **options: Any,
+    ) -> tuple[Tensor, KeyValues | KeyValueBuffer]:
+        """Attend over x (B, T, C) and whatever `past` holds.
+
+        Args:
+            x: the new tokens.
+            past: what an earlier call handed back; a `KeyValueBuffer` is written in place.
+            positions: see `project`; None: counted on from the past.
+            options: those of `split_attention`, such as attn_mask (broadcastable to (B, heads, T, past + T)),
+                is_causal, window, softcap, segment_ids or backend.
+
+        Returns:
+            (B, T, C), and the past for the next call.
+        """
+        if x.dim() != 3 or x.shape[-1] != self.query.in_features:
+            raise ValueError(f"x must have shape (B, T, {self.query.in_features}), got {tuple(x.shape)}")
+        if positions is None and past is not None:
+            positions = torch.arange(past.length, past.length + x.shape[1], device=x.device)
+        new = self.project(x, positions)
+        options.setdefault("dropout_p", self.dropout if self.training else 0.0)
+        options.setdefault("enable_gqa", self.heads != self.kv_heads)
+        if isinstance(past, KeyValueBuffer):
+            out = decode_attention(*new, past.key, past.value, past.length, attend=self.attend, **options)
+            return self.output(merged(out)), past.advanced(x.shape[1])
+        seen = KeyValues(new.key, new.value) if past is None else past.extended(new.key, new.value)
+        out = self.attend(new.query, seen.key, seen.value, new.self_key, new.self_value, **options)
+        return self.output(merged(out)), seen
+
+    def extra_repr(self) -> str:
+        return f"kind={self.kind}, heads={self.heads}, kv_heads={self.kv_heads}, head_width={self.head_width}"

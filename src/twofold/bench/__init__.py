@@ -1,0 +1,1 @@
+"""What `twofold bench` runs. Functions return rows; the command line prints them."""

@@ -1,0 +1,187 @@
+"""`twofold bench attention`: split against standard attention, forward and forward + backward.
+
+The yardstick is the fastest plain attention of the machine on the same inputs. Every split result is compared with
+float64 in the same run before its time counts. Tensors lie (B, T, H, D) in memory, as projections make them.
+"""
+
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+from twofold.bench.measure import Work, peak_bytes, ratio, times_ms
+from twofold.kernels.api import MODULES, Backend, choose, split_attention
+from twofold.kernels.checks import Options, check
+
+KINDS = ("split_key", "split_value", "split_kv")
+DTYPES = {
+    "float64": torch.float64,
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+
+# Plain attentions of torch that may be the fastest on a device.
+STANDARD = {
+    "cpu": [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH],
+    "cuda": [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION],
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One shape to measure."""
+
+    batch: int
+    heads: int
+    kv_heads: int
+    tokens: int
+    head_width: int
+    causal: bool
+    kind: str
+    dtype: str
+    device: torch.device
+
+    def inputs(self) -> "Inputs":
+        maker = torch.Generator(self.device).manual_seed(0)
+
+        def draw(heads: int) -> Tensor:
+            shape = (self.batch, self.tokens, heads, self.head_width)
+            drawn = torch.randn(shape, generator=maker, device=self.device, dtype=DTYPES[self.dtype])
+            return drawn.transpose(1, 2).requires_grad_()
+
+        return Inputs(
+            draw(self.heads),
+            draw(self.kv_heads),
+            draw(self.kv_heads),
+            draw(self.kv_heads) if self.kind in ("split_key", "split_kv") else None,
+            draw(self.kv_heads) if self.kind in ("split_value", "split_kv") else None,
+        )
+
+    def options(self) -> Options:
+        return {"is_causal": self.causal, "enable_gqa": self.heads != self.kv_heads}
+
+
+class Inputs(NamedTuple):
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    self_key: Tensor | None
+    self_value: Tensor | None
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> "Inputs":
+        own = [None if tensor is None else change(tensor) for tensor in self[3:]]
+        return Inputs(change(self.query), change(self.key), change(self.value), *own)
+
+    def present(self) -> list[Tensor]:
+        return [tensor for tensor in self if tensor is not None]
+
+
+def rows_of(case: Case, *, rounds: int, backends: list[str]) -> Iterator[dict[str, object]]:
+    """A row for each pass and each backend that can serve."""
+    inputs = case.inputs()
+    grad = torch.randn_like(inputs.query)
+    call = check(*inputs, **case.options())
+    chosen = choose(call).backend
+    named = dict.fromkeys([chosen, *map(Backend, backends)])
+    serving = [backend for backend in named if MODULES[backend].why_not(call) is None]
+    for backend in serving:
+        _verify(case, backend)
+    plain = inputs._replace(self_key=None, self_value=None)
+    contenders: dict[str, tuple[Callable[..., Tensor], Inputs]] = {
+        f"standard {kernel.name.lower()}": (partial(_standard, kernel, case), plain)
+        for kernel in STANDARD[case.device.type]
+        if _serves(kernel, case, plain)
+    }
+    for backend in serving:
+        contenders[backend] = (partial(split_attention, backend=backend, **case.options()), inputs)
+    for passes, run in (("fwd", _forward), ("fwd+bwd", partial(_both, grad))):
+        works: dict[str, Work] = {name: partial(run, attend, tensors) for name, (attend, tensors) in contenders.items()}
+        times = times_ms(works, rounds, case.device)
+        standard = min(
+            (name for name in times if name.startswith("standard")),
+            key=lambda name: statistics.median(times[name]),
+        )
+        for backend in serving:
+            found = ratio(times[backend], times[standard])
+            yield {
+                "bench": "attention",
+                case.device.type if case.device.type == "cpu" else "gpu": _name(case.device),
+                "dtype": case.dtype,
+                "kind": case.kind,
+                "B": case.batch,
+                "H": case.heads,
+                "Hkv": case.kv_heads,
+                "T": case.tokens,
+                "D": case.head_width,
+                "causal": case.causal,
+                "pass": passes,
+                "standard_ms": statistics.median(times[standard]),
+                "standard_backend": standard.removeprefix("standard "),
+                "split_ms": statistics.median(times[backend]),
+                "split_backend": str(backend),
+                "chosen": backend == chosen,
+                "ratio": found.ratio,
+                "spread": found.spread,
+                "standard_peak_bytes": peak_bytes(works[standard], case.device),
+                "peak_bytes": peak_bytes(works[backend], case.device),
+            }
+
+
+def explain(case: Case) -> str:
+    """Which backend "auto" takes for this case, and why."""
+    choice = choose(check(*case.inputs(), **case.options()))
+    return f"{choice.backend}: {choice.reason}"
+
+
+def _name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+
+
+def _standard(kernel: SDPBackend, case: Case, query: Tensor, key: Tensor, value: Tensor, *_: Tensor | None) -> Tensor:
+    with sdpa_kernel(kernel):
+        return scaled_dot_product_attention(
+            query, key, value, is_causal=case.causal, enable_gqa=case.heads != case.kv_heads
+        )
+
+
+def _serves(kernel: SDPBackend, case: Case, tensors: Inputs) -> bool:
+    # The math kernel holds all T x T weights: never the fastest where flash serves, and it may not fit.
+    if kernel == SDPBackend.MATH and case.tokens > 1024:
+        return False
+    try:
+        _standard(kernel, case, *tensors)
+    except RuntimeError:
+        return False
+    return True
+
+
+def _forward(attend: Callable[..., Tensor], tensors: Inputs) -> None:
+    with torch.no_grad():
+        attend(*tensors)
+
+
+def _both(grad: Tensor, attend: Callable[..., Tensor], tensors: Inputs) -> None:
+    torch.autograd.grad(attend(*tensors), tensors.present(), grad)
+
+
+def _verify(case: Case, backend: Backend) -> None:
+    """One key/value head's output and gradients against float64; raises if they are off by more than rounding."""
+    small = replace(case, batch=1, heads=case.heads // case.kv_heads, kv_heads=1, tokens=min(case.tokens, 4096))
+    inputs = small.inputs()
+    exact = inputs.each(lambda tensor: tensor.detach().double().requires_grad_())
+    found_out = split_attention(*inputs, backend=backend, **small.options())
+    exact_out = split_attention(*exact, backend="columns", **small.options())
+    found = torch.autograd.grad(found_out, inputs.present(), torch.ones_like(found_out))
+    expected = torch.autograd.grad(exact_out, exact.present(), torch.ones_like(exact_out))
+    limit = 32 * torch.finfo(found_out.dtype).eps
+    for a, b in zip((found_out, *found), (exact_out, *expected), strict=True):
+        error = ((a - b).norm() / b.norm()).item()
+        if not error <= limit:
+            raise ArithmeticError(f"{backend} is off by {error:.2g} (limit {limit:.2g}) on {case}: no time is reported")

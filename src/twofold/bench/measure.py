@@ -1,0 +1,80 @@
+"""Time and memory of functions on one device.
+
+Contenders are run in turn, not one after the other, so that a slow moment of the machine hits all of them; what is
+reported is a ratio within one run.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+Work = Callable[[], object]
+
+
+class Ratio(NamedTuple):
+    ratio: float  # median over rounds of ours / theirs
+    spread: float  # distance between the quartiles of that ratio
+
+
+def times_ms(works: dict[str, Work], rounds: int, device: torch.device, warmup: int = 2) -> dict[str, list[float]]:
+    """Milliseconds of every round of every work; one round runs each of them once."""
+    clock = _cuda_ms if device.type == "cuda" else _cpu_ms
+    for work in works.values():
+        for _ in range(warmup):
+            work()
+    found: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(rounds):
+        for name, work in works.items():
+            found[name].append(clock(work))
+    return found
+
+
+def ratio(ours: list[float], theirs: list[float]) -> Ratio:
+    rounds = [a / b for a, b in zip(ours, theirs, strict=True)]
+    if len(rounds) < 2:
+        return Ratio(rounds[0], 0.0)
+    low, middle, high = statistics.quantiles(rounds, n=4, method="inclusive")
+    return Ratio(middle, high - low)
+
+
+def peak_bytes(work: Work, device: torch.device) -> int:
+    """The most memory that `work` held at once beyond what was held before it."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        work()
+        torch.cuda.synchronize(device)
+        return torch.cuda.max_memory_allocated(device) - before
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        work()
+    # Not public, but the only place where torch tells single allocations, those inside its kernels included.
+    kineto = getattr(profiler.profiler, "kineto_results", None)
+    if kineto is None:
+        raise RuntimeError("torch's profiler recorded nothing, so memory cannot be measured")
+    events = kineto.events()
+    moves = sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]")
+    held = peak = 0
+    for _, size in moves:
+        held += size
+        peak = max(peak, held)
+    return peak
+
+
+def _cpu_ms(work: Work) -> float:
+    start = time.perf_counter()
+    work()
+    return (time.perf_counter() - start) * 1e3
+
+
+def _cuda_ms(work: Work) -> float:
+    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    work()
+    stop.record()
+    stop.synchronize()
+    return start.elapsed_time(stop)

@@ -1,0 +1,58 @@
+"""The command `twofold`. Each verb is a file, imported when it is called; nothing here imports torch."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+VERBS = {"bench": "measure split against standard attention on this machine"}
+
+HELP = """usage: twofold VERB ...
+
+Split key/value self-attention: one key and value for oneself, another for everyone else.
+
+verbs:
+{verbs}
+
+options:
+  -h, --help     show this and exit
+  --version      show the version and exit
+
+`twofold VERB --help` explains a verb."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help"):
+        verbs = "\n".join(f"  {verb:<12} {what}" for verb, what in VERBS.items())
+        _say(HELP.format(verbs=verbs))
+        return 0 if words else 2
+    if words[0] == "--version":
+        from twofold import __version__
+
+        _say(f"twofold {__version__}")
+        return 0
+    if words[0] not in VERBS:
+        return _fail(f"unknown verb {words[0]!r}; there are: {', '.join(VERBS)}")
+    # torch reads this when it is first imported; its profiler would write a line to stderr at every start and stop.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "5")
+    try:
+        return import_module(f"twofold.cli.{words[0]}").run(words[1:])
+    except ModuleNotFoundError as error:
+        if error.name not in ("tyro", "rich"):
+            raise
+        return _fail(f"{error.name} is not installed; the command line needs it: pip install 'twofold[cli]'")
+    except (ValueError, OSError, ArithmeticError) as error:
+        return _fail(" ".join(str(error).split()))
+    except KeyboardInterrupt:
+        return _fail("stopped", code=130)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+
+
+def _fail(text: str, code: int = 2) -> int:
+    sys.stderr.write(f"twofold: {text}\n")
+    return code

@@ -1,0 +1,31 @@
+"""A verb's words as its dataclass. tyro reads the dataclass; a mistake becomes one line instead of tyro's box."""
+
+from collections.abc import Sequence
+from contextlib import redirect_stderr
+from io import StringIO
+from typing import TypeVar
+
+import tyro
+
+Config = TypeVar("Config")
+
+
+def parse(config: type[Config], words: Sequence[str], command: str) -> Config:
+    """The filled-in dataclass. `--help` prints and exits with 0; anything that does not fit is a ValueError."""
+    complaint = StringIO()
+    try:
+        with redirect_stderr(complaint):
+            return tyro.cli(config, args=list(words), prog=command)
+    except SystemExit as stop:
+        if stop.code in (0, None):
+            raise
+        raise ValueError(f"{_first_sentence(complaint.getvalue())} (see {command} --help)") from None
+
+
+def _first_sentence(box: str) -> str:
+    """What tyro writes between its box's top and the first rule."""
+    lines = [line.strip("│ ") for line in box.splitlines()[1:]]
+    for end, line in enumerate(lines):
+        if not line.strip("─╰╯"):
+            return " ".join(lines[:end])
+    return " ".join(box.split())

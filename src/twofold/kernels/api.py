@@ -1,0 +1,190 @@
+"""The public functions on tensors, and the choice of a backend with its reason.
+
+Each backend file exports `forward(call)` and `why_not(call)`. A backend that was named is the one that runs, or the
+call raises and says why; only "auto" chooses, by the pure function `choose`.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from enum import StrEnum
+from types import ModuleType
+from typing import Any, NamedTuple, Unpack
+
+import torch
+from torch import Tensor
+
+from twofold.kernels import columns, reference, shifted
+from twofold.kernels.checks import Call, Options, check
+
+
+class Backend(StrEnum):
+    REFERENCE = "reference"
+    COLUMNS = "columns"
+    SHIFTED = "shifted"
+
+
+class Choice(NamedTuple):
+    backend: Backend
+    reason: str
+
+
+MODULES: dict[Backend, ModuleType] = {
+    Backend.REFERENCE: reference,
+    Backend.COLUMNS: columns,
+    Backend.SHIFTED: shifted,
+}
+
+
+def split_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    self_key: Tensor | None = None,
+    self_value: Tensor | None = None,
+    *,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    dropout_p: float = 0.0,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    window: int | None = None,
+    softcap: float | None = None,
+    segment_ids: Tensor | None = None,
+    backend: str = "auto",
+) -> Tensor:
+    """Attention in which every query meets its own slot through `self_key` and `self_value`.
+
+    Without both it is torch's `scaled_dot_product_attention`, except that tensors are 4-D, `is_causal` is aligned to
+    the last keys and combines with a mask, and a row that may see nothing gives 0.
+
+    Args:
+        query: (B, Hq, T, D).
+        key: (B, Hkv, S, D), S >= T; query i owns slot S - T + i. S < T only for plain cross-attention.
+        value: (B, Hkv, S, Dv).
+        self_key: (B, Hkv, T, D), the keys of the own slots; None: `key` there.
+        self_value: (B, Hkv, T, Dv), the values of the own slots; None: `value` there.
+        attn_mask: bool (True = may attend) or float (added to the scores), broadcastable to (B, Hq, T, S).
+        is_causal: let query i see slots up to its own.
+        dropout_p: the probability with which a weight is dropped. Always applied: pass 0 when not training.
+        scale: factor of the scores; None: 1 / sqrt(D).
+        enable_gqa: allow Hkv to divide Hq, neighbouring query heads sharing a key/value head.
+        window: let query i see slots at most this far from its own; 0: only itself.
+        softcap: c in c * tanh(score / c), applied after `scale` and before the mask.
+        segment_ids: (B, T) whole numbers, S = T: tokens of different numbers do not see each other.
+        backend: "auto", "reference", "columns" or "shifted".
+
+    Returns:
+        (B, Hq, T, Dv) in query's dtype.
+
+    Raises:
+        ValueError: naming the argument, what was expected and what came; or why a named backend cannot serve.
+    """
+    query, key, value, self_key, self_value = _autocast(query, key, value, self_key, self_value)
+    call = check(
+        query,
+        key,
+        value,
+        self_key,
+        self_value,
+        attn_mask=attn_mask,
+        is_causal=is_causal,
+        dropout_p=dropout_p,
+        scale=scale,
+        enable_gqa=enable_gqa,
+        window=window,
+        softcap=softcap,
+        segment_ids=segment_ids,
+    )
+    with _no_autocast(query):
+        return MODULES[_resolve(backend, call).backend].forward(call)
+
+
+def split_attention_weights(
+    query: Tensor,
+    key: Tensor,
+    self_key: Tensor | None = None,
+    *,
+    backend: str = "auto",
+    **options: Unpack[Options],
+) -> Tensor:
+    """The weights that `split_attention` gives the values: (B, Hq, T, S), column S - T + i of row i being its own.
+
+    Options as in `split_attention`. Only the reference keeps weights, so `backend` is "auto" or "reference".
+    """
+    query, key, self_key = _autocast(query, key, self_key)
+    call = check(query, key, key, self_key, None, **options)
+    if backend not in ("auto", Backend.REFERENCE):
+        raise ValueError(f"backend must be auto or reference: only the reference keeps weights, got {backend!r}")
+    with _no_autocast(query):
+        return reference.weights(call)
+
+
+def self_weight(
+    query: Tensor,
+    key: Tensor,
+    self_key: Tensor | None = None,
+    *,
+    backend: str = "auto",
+    **options: Unpack[Options],
+) -> Tensor:
+    """How much each token keeps of itself: g_i = p_ii, (B, Hq, T), without ever holding T x T weights.
+
+    Options as in `split_attention`. On a fast backend it is one attention whose own values are 1 and whose other
+    values are 0; the reference walks over blocks of rows.
+    """
+    query, key, self_key = _autocast(query, key, self_key)
+    call = check(query, key, key, self_key, None, **options)
+    if call.keys < call.queries:
+        raise ValueError(f"key must have at least query's {call.queries} tokens, one own slot each, got {call.keys}")
+    ones = query.new_ones(()).expand(*key.shape[:2], *query.shape[2:])
+    call = call._replace(value=torch.zeros_like(key), self_value=ones)
+    with _no_autocast(query):
+        chosen = _resolve(backend, call).backend
+        if chosen == Backend.REFERENCE or (backend == "auto" and chosen == Backend.COLUMNS):
+            return reference.self_weight(call)
+        return MODULES[chosen].forward(call)[..., 0]
+
+
+def choose(call: Call) -> Choice:
+    """What "auto" runs, and why. A pure function of the call."""
+    if call.has_empty_side:
+        return Choice(Backend.REFERENCE, "a dimension is 0")
+    if call.softcap is not None:
+        return Choice(Backend.REFERENCE, "only the reference applies a softcap")
+    if not call.is_split:
+        return Choice(Backend.COLUMNS, "nothing is split: torch's own attention serves")
+    obstacle = shifted.why_not(call)
+    if obstacle is None:
+        return Choice(Backend.SHIFTED, "the device's flash attention takes the others, a merge the own slot")
+    return Choice(Backend.COLUMNS, f"shifted cannot serve: {obstacle}")
+
+
+def _resolve(backend: str, call: Call) -> Choice:
+    if backend == "auto":
+        return choose(call)
+    if backend not in tuple(Backend):
+        raise ValueError(f"backend must be one of auto, {', '.join(Backend)}, got {backend!r}")
+    obstacle = MODULES[Backend(backend)].why_not(call)
+    if obstacle is not None:
+        raise ValueError(f"backend {backend!r} cannot serve this call: {obstacle}")
+    return Choice(Backend(backend), "named by the caller")
+
+
+def _autocast(*tensors: Any) -> tuple[Any, ...]:
+    """Inputs as torch.autocast would hand them to scaled_dot_product_attention; anything else is left to `check`."""
+    device = getattr(getattr(tensors[0], "device", None), "type", "")
+    if not (device and torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
+        return tensors
+    wanted = torch.get_autocast_dtype(device)
+    return tuple(t.to(wanted) if isinstance(t, Tensor) and _is_cast(t) else t for t in tensors)
+
+
+def _is_cast(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() and tensor.dtype != torch.float64
+
+
+def _no_autocast(query: Tensor) -> AbstractContextManager:
+    """The inputs are cast already; inside, float32 means float32."""
+    device = query.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        return torch.autocast(device, enabled=False)
+    return nullcontext()

@@ -1,0 +1,227 @@
+"""What a caller may pass, said in one voice for all backends.
+
+`check` turns the arguments of a public function into a `Call`, or raises a ValueError that names the argument,
+what was expected and what came. It knows nothing of backends.
+
+B batch, Hq query heads, Hkv key/value heads, T queries, S keys, D key width, Dv value width
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, TypedDict
+
+import torch
+from torch import Tensor
+
+FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+class Options(TypedDict, total=False):
+    """The keyword options that all public functions share; `split_attention` documents them."""
+
+    attn_mask: Tensor | None
+    is_causal: bool
+    dropout_p: float
+    scale: float | None
+    enable_gqa: bool
+    window: int | None
+    softcap: float | None
+    segment_ids: Tensor | None
+
+
+class Call(NamedTuple):
+    """One checked call: every shape agrees and every option has its final value."""
+
+    query: Tensor  # (B, Hq, T, D)
+    key: Tensor  # (B, Hkv, S, D)
+    value: Tensor  # (B, Hkv, S, Dv)
+    self_key: Tensor | None  # (B, Hkv, T, D)
+    self_value: Tensor | None  # (B, Hkv, T, Dv)
+    attn_mask: Tensor | None  # bool or float, 4-D, broadcastable to (B, Hq, T, S)
+    is_causal: bool
+    dropout_p: float
+    scale: float
+    window: int | None
+    softcap: float | None
+    segment_ids: Tensor | None  # (B, T)
+
+    @property
+    def queries(self) -> int:
+        return self.query.shape[2]
+
+    @property
+    def keys(self) -> int:
+        return self.key.shape[2]
+
+    @property
+    def groups(self) -> int:
+        """Query heads that share one key/value head."""
+        return self.query.shape[1] // max(self.key.shape[1], 1)
+
+    @property
+    def is_split(self) -> bool:
+        return self.self_key is not None or self.self_value is not None
+
+    @property
+    def is_masked(self) -> bool:
+        """Some query may not see some key."""
+        given = (self.attn_mask, self.window, self.segment_ids)
+        return self.is_causal or any(option is not None for option in given)
+
+    @property
+    def has_empty_side(self) -> bool:
+        """Some dimension is 0. The library kernels may crash on that, the reference does not."""
+        return 0 in self.query.shape or 0 in self.key.shape or 0 in self.value.shape
+
+
+def check(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    self_key: Tensor | None,
+    self_value: Tensor | None,
+    *,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    dropout_p: float = 0.0,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    window: int | None = None,
+    softcap: float | None = None,
+    segment_ids: Tensor | None = None,
+) -> Call:
+    """The arguments of a public function as a `Call`; ValueError if they do not fit together."""
+    given = {"query": query, "key": key, "value": value, "self_key": self_key, "self_value": self_value}
+    given = {name: tensor for name, tensor in given.items() if tensor is not None or name in ("query", "key", "value")}
+    for name, tensor in given.items():
+        _check_tensor(name, tensor, like=query)
+    B, Hq, T, D = query.shape
+    _, Hkv, S, _ = key.shape
+    Dv = value.shape[-1]
+    _check_heads(Hq, Hkv, enable_gqa)
+    _check_shape("key", key, "(B, Hkv, S, D)", (B, Hkv, S, D))
+    _check_shape("value", value, "(B, Hkv, S, Dv)", (B, Hkv, S, Dv))
+    if self_key is not None:
+        _check_shape("self_key", self_key, "(B, Hkv, T, D)", (B, Hkv, T, D))
+    if self_value is not None:
+        _check_shape("self_value", self_value, "(B, Hkv, T, Dv)", (B, Hkv, T, Dv))
+    if D == 0:
+        raise ValueError("query must have a head width D of at least 1, got 0")
+    _check_flag("is_causal", is_causal)
+    _check_number("dropout_p", dropout_p, "a number from 0 to 1", lambda x: 0 <= x <= 1)
+    if scale is not None:
+        _check_number("scale", scale, "None or a finite number", math.isfinite)
+    if softcap is not None:
+        _check_number("softcap", softcap, "None or a finite number above 0", lambda x: 0 < x < math.inf)
+    if window is not None and (isinstance(window, bool) or not isinstance(window, int) or window < 0):
+        raise ValueError(f"window must be None or a whole number of at least 0, got {window!r}")
+    if S < T:
+        _check_cross(S, T, self_key, self_value, is_causal, window, segment_ids)
+    return Call(
+        query=query,
+        key=key,
+        value=value,
+        self_key=self_key,
+        self_value=self_value,
+        attn_mask=_checked_mask(attn_mask, query, (B, Hq, T, S)),
+        # A single query owns the last slot, so everything is its past.
+        is_causal=is_causal and T > 1,
+        dropout_p=float(dropout_p),
+        scale=1.0 / math.sqrt(D) if scale is None else float(scale),
+        window=window,
+        softcap=None if softcap is None else float(softcap),
+        segment_ids=_checked_segments(segment_ids, query, B, T, S),
+    )
+
+
+def _check_tensor(name: str, tensor: object, *, like: Tensor) -> None:
+    if not isinstance(tensor, Tensor):
+        raise ValueError(f"{name} must be a torch.Tensor, got {type(tensor).__name__}")
+    if tensor.dim() != 4:
+        raise ValueError(f"{name} must have 4 dimensions (batch, heads, tokens, width), got {tuple(tensor.shape)}")
+    if tensor.dtype not in FLOATS:
+        raise ValueError(f"{name} must be float64, float32, bfloat16 or float16, got {tensor.dtype}")
+    if tensor.dtype != like.dtype:
+        raise ValueError(f"{name} must have query's dtype {like.dtype}, got {tensor.dtype}")
+    if tensor.device != like.device:
+        raise ValueError(f"{name} must be on query's device {like.device}, got {tensor.device}")
+
+
+def _check_shape(name: str, tensor: Tensor, letters: str, expected: tuple[int, ...]) -> None:
+    if tuple(tensor.shape) != expected:
+        raise ValueError(f"{name} must have shape {letters} = {expected}, got {tuple(tensor.shape)}")
+
+
+def _check_heads(Hq: int, Hkv: int, enable_gqa: bool) -> None:
+    _check_flag("enable_gqa", enable_gqa)
+    if Hq == Hkv:
+        return
+    if not enable_gqa:
+        raise ValueError(f"key must have query's {Hq} heads unless enable_gqa=True, got {Hkv}")
+    if Hkv == 0 or Hq % Hkv:
+        raise ValueError(f"key must have a number of heads that divides query's {Hq}, got {Hkv}")
+
+
+def _check_flag(name: str, flag: object) -> None:
+    if not isinstance(flag, bool):
+        raise ValueError(f"{name} must be True or False, got {flag!r}")
+
+
+def _check_number(name: str, number: object, expected: str, fits: Callable[[float], bool]) -> None:
+    if isinstance(number, bool) or not isinstance(number, int | float) or not fits(number):
+        raise ValueError(f"{name} must be {expected}, got {number!r}")
+
+
+def _check_cross(
+    S: int,
+    T: int,
+    self_key: Tensor | None,
+    self_value: Tensor | None,
+    is_causal: bool,
+    window: int | None,
+    segment_ids: Tensor | None,
+) -> None:
+    needs_own_slot = {
+        "self_key": self_key is not None,
+        "self_value": self_value is not None,
+        "is_causal": is_causal,
+        "window": window is not None,
+        "segment_ids": segment_ids is not None,
+    }
+    for name, wanted in needs_own_slot.items():
+        if wanted:
+            raise ValueError(
+                f"{name} needs an own slot for every query: key must have at least query's {T} tokens, got {S}"
+            )
+
+
+def _checked_mask(mask: Tensor | None, query: Tensor, full: tuple[int, ...]) -> Tensor | None:
+    if mask is None:
+        return None
+    if not isinstance(mask, Tensor):
+        raise ValueError(f"attn_mask must be a torch.Tensor, got {type(mask).__name__}")
+    if mask.dtype != torch.bool and mask.dtype not in FLOATS:
+        raise ValueError(f"attn_mask must be bool (True = may attend) or float (added), got {mask.dtype}")
+    if mask.device != query.device:
+        raise ValueError(f"attn_mask must be on query's device {query.device}, got {mask.device}")
+    shape = (1,) * (4 - mask.dim()) + tuple(mask.shape)
+    if mask.dim() > 4 or any(have not in (1, want) for have, want in zip(shape, full, strict=True)):
+        raise ValueError(f"attn_mask must broadcast to (B, Hq, T, S) = {full}, got {tuple(mask.shape)}")
+    return mask.reshape(shape)
+
+
+def _checked_segments(segment_ids: Tensor | None, query: Tensor, B: int, T: int, S: int) -> Tensor | None:
+    if segment_ids is None:
+        return None
+    if not isinstance(segment_ids, Tensor):
+        raise ValueError(f"segment_ids must be a torch.Tensor, got {type(segment_ids).__name__}")
+    if segment_ids.dtype not in INTEGERS:
+        raise ValueError(f"segment_ids must hold whole numbers, got {segment_ids.dtype}")
+    if segment_ids.device != query.device:
+        raise ValueError(f"segment_ids must be on query's device {query.device}, got {segment_ids.device}")
+    if S != T:
+        raise ValueError(f"segment_ids need as many keys as queries ({T}), got {S} keys")
+    if tuple(segment_ids.shape) != (B, T):
+        raise ValueError(f"segment_ids must have shape (B, T) = {(B, T)}, got {tuple(segment_ids.shape)}")
+    return segment_ids

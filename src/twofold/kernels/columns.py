@@ -1,0 +1,89 @@
+"""Split attention as one ordinary attention over 2T columns: [k ; k'] and [v ; v'].
+
+The first S columns are open off the diagonal, the last T only on it. Any framework can run that, and torch.export
+keeps it one graph with dynamic sizes; it costs twice the columns. Without self_key and self_value nothing is
+appended and this is torch's own scaled_dot_product_attention.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from twofold.kernels import masks
+from twofold.kernels.checks import Call
+
+
+def why_not(call: Call) -> str | None:
+    if call.softcap is not None:
+        return "softcap is not part of scaled_dot_product_attention"
+    if call.has_empty_side:
+        return "a dimension is 0, on which library kernels may crash"
+    return None
+
+
+def forward(call: Call) -> Tensor:
+    if not call.is_split and not call.is_masked:
+        return _library(call, call.key, call.value)
+    only_causal = call.window is None and call.segment_ids is None and call.attn_mask is None
+    if not call.is_split and only_causal and call.keys == call.queries:
+        return _library(call, call.key, call.value, is_causal=True)
+    may = masks.allowed(
+        slice(0, call.queries),
+        slice(0, call.keys),
+        call.keys - call.queries,
+        device=call.query.device,
+        is_causal=call.is_causal,
+        window=call.window,
+        segment_ids=call.segment_ids,
+        attn_mask=call.attn_mask,
+        without_own=call.is_split,
+    )
+    key, value, mask = call.key, call.value, call.attn_mask
+    if call.is_split:
+        key, value = _with_own_columns(call)
+        may, mask = _masks_with_own_columns(call, may)
+    if mask is None:
+        return _library(call, key, value, may)
+    # A row that may see nothing is 0/0 in some library kernels: let it see all, then take its output away.
+    empty = ~may.any(-1, keepdim=True)
+    may = may | empty
+    if mask.dtype != torch.bool:
+        may = masks.bias(may, mask, mask.dtype).masked_fill(empty, 0.0).to(call.query.dtype)
+    return _library(call, key, value, may).masked_fill(empty, 0.0)
+
+
+def _with_own_columns(call: Call) -> tuple[Tensor, Tensor]:
+    own = slice(call.keys - call.queries, call.keys)
+    self_key = call.key[:, :, own] if call.self_key is None else call.self_key
+    self_value = call.value[:, :, own] if call.self_value is None else call.self_value
+    return torch.cat([call.key, self_key], dim=2), torch.cat([call.value, self_value], dim=2)
+
+
+def _masks_with_own_columns(call: Call, may: Tensor) -> tuple[Tensor, Tensor | None]:
+    """`may` and attn_mask with T more columns, open on the diagonal where the own slot is."""
+    diagonal = torch.eye(call.queries, dtype=torch.bool, device=may.device)[None, None]
+    if call.attn_mask is None:
+        return _beside(may, diagonal, call), None
+    own = masks.own_entries(call.attn_mask, call.keys - call.queries, call.queries)[..., None]
+    diagonal = diagonal & (own if own.dtype == torch.bool else own > -math.inf)
+    return _beside(may, diagonal, call), _beside(call.attn_mask, own, call)
+
+
+def _beside(others: Tensor, own: Tensor, call: Call) -> Tensor:
+    leading = torch.broadcast_shapes(others.shape[:3], own.shape[:3], (1, 1, call.queries))
+    return torch.cat([others.expand(*leading, call.keys), own.expand(*leading, call.queries)], dim=-1)
+
+
+def _library(call: Call, key: Tensor, value: Tensor, mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
+    return scaled_dot_product_attention(
+        call.query,
+        key,
+        value,
+        attn_mask=mask,
+        is_causal=is_causal,
+        dropout_p=call.dropout_p,
+        scale=call.scale,
+        enable_gqa=call.groups > 1,
+    )

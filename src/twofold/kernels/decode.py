@@ -1,0 +1,70 @@
+"""One step of generation over a cache that holds only what the *others* need: k and v of the past.
+
+A single token: write (k', v') into its slot, run ordinary attention, overwrite the slot with (k, v). The cache has
+exactly the standard size and any decode kernel serves. A chunk of several tokens must see both of a token's keys at
+once, so it writes (k, v) and runs split attention over the filled part.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from twofold.kernels.api import split_attention
+
+
+def decode_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    self_key: Tensor | None,
+    self_value: Tensor | None,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    length: int,
+    *,
+    attend: Callable[..., Tensor] = split_attention,
+    **options: Any,
+) -> Tensor:
+    """Attend from T new tokens to the first `length` slots and to themselves, and keep their k and v.
+
+    Args:
+        query: (B, Hq, T, D) of the new tokens; key, self_key (B, Hkv, T, D); value, self_value (B, Hkv, T, Dv).
+        key_cache: (B, Hkv, capacity, D), written in place at slots length .. length + T - 1; value_cache likewise.
+        length: slots already filled.
+        attend: the attention function.
+        options: as in `split_attention`; attn_mask broadcasts to (B, Hq, T, length + T). A chunk is causal only with
+            is_causal=True.
+
+    Returns:
+        (B, Hq, T, Dv).
+    """
+    for name, tensor, cache in (("key", key, key_cache), ("value", value, value_cache)):
+        _check_cache(name, tensor, cache, length)
+    if torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value)):
+        raise ValueError("query, key and value must not require a gradient here: decoding overwrites its cache")
+    filled = length + query.shape[2]
+    new = slice(length, filled)
+    keys, values = key_cache[:, :, :filled], value_cache[:, :, :filled]
+    if query.shape[2] > 1:
+        key_cache[:, :, new], value_cache[:, :, new] = key, value
+        return attend(query, keys, values, self_key, self_value, **options)
+    key_cache[:, :, new] = key if self_key is None else self_key
+    value_cache[:, :, new] = value if self_value is None else self_value
+    try:
+        return attend(query, keys, values, **options)
+    finally:
+        key_cache[:, :, new], value_cache[:, :, new] = key, value
+
+
+def _check_cache(name: str, tensor: Tensor, cache: Tensor, length: int) -> None:
+    expected = (*tensor.shape[:2], "capacity", tensor.shape[3])
+    if cache.dim() != 4 or (*cache.shape[:2], cache.shape[3]) != (*tensor.shape[:2], tensor.shape[3]):
+        raise ValueError(f"{name}_cache must have shape {expected}, got {tuple(cache.shape)}")
+    if cache.dtype != tensor.dtype or cache.device != tensor.device:
+        raise ValueError(
+            f"{name}_cache must be {tensor.dtype} on {tensor.device} like {name}, got {cache.dtype} on {cache.device}"
+        )
+    if not 0 <= length <= cache.shape[2] - tensor.shape[2]:
+        raise ValueError(f"length must leave room for {tensor.shape[2]} tokens in {cache.shape[2]} slots, got {length}")

@@ -1,0 +1,147 @@
+"""The fastest standard attention that torch brings for a device, with its log-sum-exp, and its backward.
+
+One interface over three kernels of torch: the CPU's flash attention, cuDNN's and FlashAttention 2. What each gets
+wrong without a word is put right here and nowhere else:
+- the CPU kernel reads a last dimension of stride 1 whatever its stride is, reads a mask's memory in the query's dtype
+  (float64) whatever the mask's is, kills the process on empty tensors, and reports a log-sum-exp of 0 for a row
+  with no key;
+- cuDNN's backward is wrong by 100 % when the gradient's layout differs from the output's.
+"""
+
+import warnings
+from functools import cache
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+Library = Literal["cpu_flash", "cudnn", "cuda_flash"]
+
+aten = torch.ops.aten
+
+
+def library_of(device: torch.device) -> Library | None:
+    """The library attention to ride on, or None where torch brings none with a log-sum-exp."""
+    if device.type == "cpu":
+        return "cpu_flash"
+    if device.type == "cuda" and torch.version.hip is None:
+        capability = torch.cuda.get_device_capability(device)
+        # Measured: from Hopper on cuDNN is the faster one at every size; below Ampere there is neither.
+        if capability >= (9, 0) and _is_trustworthy("cudnn", device.index or 0):
+            return "cudnn"
+        return "cuda_flash" if capability >= (8, 0) else None
+    return None
+
+
+def takes_bias(library: Library) -> bool:
+    return library == "cpu_flash"
+
+
+def lse_dtype(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def forward(
+    library: Library,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    is_causal: bool,
+    scale: float,
+) -> tuple[Tensor, Tensor]:
+    """Output (B, Hq, T, D) and log-sum-exp (B, Hq, T). A causal call is aligned to the first key.
+
+    `bias` is added to the scores, broadcasts to (B, Hq, T, S) and has the dtype of `lse_dtype`.
+    """
+    query, key, value = _unit_stride(query), _unit_stride(key), _unit_stride(value)
+    match library:
+        case "cpu_flash":
+            out, lse = aten._scaled_dot_product_flash_attention_for_cpu(
+                query, key, value, 0.0, is_causal, attn_mask=bias, scale=scale
+            )
+        case "cudnn":
+            out, lse, *_ = aten._scaled_dot_product_cudnn_attention(
+                query, key, value, None, True, 0.0, is_causal, False, scale=scale
+            )
+            lse = lse.reshape(query.shape[:3])
+        case "cuda_flash":
+            out, lse, *_ = aten._scaled_dot_product_flash_attention(
+                query, key, value, 0.0, is_causal, False, scale=scale
+            )
+    return out, lse
+
+
+def backward(
+    library: Library,
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    out: Tensor,
+    lse: Tensor,
+    is_causal: bool,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of query, key and value. `out` and `lse` may be those of a larger softmax that this is a part of."""
+    query, key, value, out = _unit_stride(query), _unit_stride(key), _unit_stride(value), _unit_stride(out)
+    grad = _laid_out_like(grad, out)
+    T, S = query.shape[2], key.shape[2]
+    match library:
+        case "cpu_flash":
+            return aten._scaled_dot_product_flash_attention_for_cpu_backward(
+                grad, query, key, value, out, lse, 0.0, is_causal, attn_mask=bias, scale=scale
+            )
+        case "cudnn":
+            no_dropout = torch.zeros((), dtype=torch.int64, device=query.device)
+            return aten._scaled_dot_product_cudnn_attention_backward(
+                grad, query, key, value, out, lse.contiguous()[..., None], no_dropout, no_dropout,
+                None, None, None, T, S, 0.0, is_causal, scale=scale,
+            )  # fmt: skip
+        case "cuda_flash":
+            no_dropout = torch.zeros((2,), dtype=torch.uint64, device=query.device)
+            return aten._scaled_dot_product_flash_attention_backward(
+                grad, query, key, value, out, lse.contiguous(), None, None, T, S, 0.0, is_causal,
+                no_dropout, no_dropout, scale=scale,
+            )  # fmt: skip
+
+
+def _unit_stride(tensor: Tensor) -> Tensor:
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
+
+
+def _laid_out_like(tensor: Tensor, model: Tensor) -> Tensor:
+    if tensor.stride() == model.stride():
+        return tensor
+    return torch.empty_strided(model.shape, model.stride(), dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+
+
+@cache
+def _is_trustworthy(library: Library, device_index: int) -> bool:
+    """One small backward against float64, once per process: a library that fails it is not used."""
+    device = torch.device("cuda", device_index)
+    maker = torch.Generator(device).manual_seed(0)
+    # (B, T, H, D) in memory: the layout that every layer of ours produces.
+    query, key, value, grad = (
+        torch.randn(2, 130, 2, 64, generator=maker, device=device, dtype=torch.bfloat16).transpose(1, 2)
+        for _ in range(4)
+    )
+    out, lse = forward(library, query, key, value, None, True, 0.125)
+    # The layout in which cuDNN errs unless `backward` repairs it.
+    found = backward(library, grad.contiguous(), query, key, value, None, out, lse, True, 0.125)
+    with torch.enable_grad():
+        q, k, v = (tensor.double().requires_grad_() for tensor in (query, key, value))
+        expected = torch.autograd.grad(
+            scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.125), (q, k, v), grad.double()
+        )
+    worst = max(((a - b).norm() / b.norm()).item() for a, b in zip(found, expected, strict=True))
+    if not worst < 0.02:
+        warnings.warn(
+            f"{library} attention fails its gradient self-test on {device} (relative error {worst:.2g}); not used",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return False
+    return True

@@ -1,0 +1,69 @@
+"""Which query may see which key: is_causal, window, segment_ids and attn_mask as one tensor.
+
+Works on a block of rows and columns, so that a caller who walks over blocks never holds T x S entries. Query i owns
+slot i + S - T; `rows` and `columns` count queries and keys from 0.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def allowed(
+    rows: slice,
+    columns: slice,
+    first_own: int,
+    *,
+    device: torch.device,
+    is_causal: bool = False,
+    window: int | None = None,
+    segment_ids: Tensor | None = None,
+    attn_mask: Tensor | None = None,
+    without_own: bool = False,
+) -> Tensor:
+    """A bool tensor (True = may attend) that broadcasts to (B, Hq, rows, columns).
+
+    A float mask counts here by its -inf entries; `bias` gives its numbers. `without_own` takes every query's own
+    slot away.
+    """
+    slot = torch.arange(rows.start, rows.stop, device=device)[:, None] + first_own
+    column = torch.arange(columns.start, columns.stop, device=device)[None, :]
+    may = torch.ones((1, 1, 1, 1), dtype=torch.bool, device=device)
+    if is_causal:
+        may = may & (column <= slot)
+    if without_own:
+        may = may & (column != slot)
+    if window is not None:
+        may = may & ((column - slot).abs() <= window)
+    if segment_ids is not None:
+        may = may & (segment_ids[:, rows, None] == segment_ids[:, None, columns])[:, None]
+    if attn_mask is not None:
+        block = cut(attn_mask, rows, columns)
+        may = may & (block if block.dtype == torch.bool else block > -math.inf)
+    return may
+
+
+def cut(mask: Tensor, rows: slice, columns: slice) -> Tensor:
+    """The block of a broadcastable mask; a dimension of size 1 stays as it is."""
+    if mask.shape[2] != 1:
+        mask = mask[:, :, rows]
+    if mask.shape[3] != 1:
+        mask = mask[..., columns]
+    return mask
+
+
+def bias(may: Tensor, attn_mask: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """What is added to the scores: a float mask's numbers, and -inf wherever `may` says no."""
+    if attn_mask is not None and attn_mask.dtype != torch.bool:
+        return attn_mask.to(dtype).masked_fill(~may, -math.inf)
+    return torch.zeros((), dtype=dtype, device=may.device).masked_fill(~may, -math.inf)
+
+
+def own_entries(mask: Tensor, first_own: int, queries: int) -> Tensor:
+    """Entry (i, own slot of i) of a broadcastable mask: broadcasts to (B, Hq, T)."""
+    if mask.shape[3] == 1:
+        return mask[..., 0]
+    if mask.shape[2] == 1:
+        return mask[..., 0, first_own : first_own + queries]
+    return mask.diagonal(offset=first_own, dim1=-2, dim2=-1)

@@ -1,0 +1,85 @@
+"""torch.library definitions: attention with an own logit and an own value, as one op that torch.compile keeps whole.
+
+    o_i = p_i v'_i + sum_{j != own(i)} p_ij v_j,   p = softmax of (l_i, scores of the others)
+
+The op takes the own *logit* l_i instead of the own key: q . k' and its gradients are formed outside, where a
+compiler can fuse them with whatever made q and k', and a masked diagonal is simply l_i = -inf. This file knows
+names, shapes and the gradient's bookkeeping; `parts` brings the arithmetic.
+"""
+
+import torch
+from torch import Tensor
+
+from twofold.kernels import parts
+from twofold.kernels.library import lse_dtype
+
+
+@torch.library.custom_op("twofold::attend_with_own", mutates_args=())
+def attend_with_own(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    own_logit: Tensor,
+    own_value: Tensor,
+    attn_mask: Tensor | None,
+    segment_ids: Tensor | None,
+    window: int | None,
+    is_causal: bool,
+    scale: float,
+) -> tuple[Tensor, Tensor]:
+    """Output (B, Hq, T, D) and the log-sum-exp over all a row sees, itself included: (B, Hq, T)."""
+    pattern = parts.Pattern(attn_mask, segment_ids, window, is_causal)
+    return parts.attend(query, key, value, own_logit, own_value, pattern, scale)
+
+
+@attend_with_own.register_fake
+def _(query, key, value, own_logit, own_value, attn_mask, segment_ids, window, is_causal, scale):  # noqa: ANN001, ANN202
+    return parts.empty_heads(query), query.new_empty(query.shape[:3], dtype=lse_dtype(query.dtype))
+
+
+@torch.library.custom_op("twofold::attend_with_own_backward", mutates_args=())
+def attend_with_own_backward(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    own_logit: Tensor,
+    own_value: Tensor,
+    attn_mask: Tensor | None,
+    segment_ids: Tensor | None,
+    out: Tensor,
+    lse: Tensor,
+    window: int | None,
+    is_causal: bool,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of query, key, value, own_logit and own_value."""
+    pattern = parts.Pattern(attn_mask, segment_ids, window, is_causal)
+    return parts.attend_backward(grad, query, key, value, own_logit, own_value, out, lse, pattern, scale)
+
+
+@attend_with_own_backward.register_fake
+def _(grad, query, key, value, own_logit, own_value, attn_mask, segment_ids, out, lse, window, is_causal, scale):  # noqa: ANN001, ANN202
+    return (
+        parts.empty_heads(query),
+        parts.empty_heads(key),
+        parts.empty_heads(value),
+        torch.empty_like(own_logit, memory_format=torch.contiguous_format),
+        parts.empty_heads(own_value),
+    )
+
+
+def _keep(ctx, inputs, output) -> None:  # noqa: ANN001
+    *tensors, window, is_causal, scale = inputs
+    ctx.save_for_backward(*tensors, *output)
+    ctx.options = window, is_causal, scale
+    # The log-sum-exp is a by-product; nothing may be trained through it.
+    ctx.mark_non_differentiable(output[1])
+
+
+def _backward(ctx, grad, _grad_lse):  # noqa: ANN001, ANN202
+    grads = attend_with_own_backward(grad, *ctx.saved_tensors, *ctx.options)
+    return *grads, None, None, None, None, None
+
+
+attend_with_own.register_autograd(_backward, setup_context=_keep)

@@ -1,0 +1,271 @@
+"""Attention with an own logit and an own value on the device's flash attention, merged by log-sum-exp.
+
+The others are covered by a few *parts*, each one library call on a rectangle of rows and columns:
+
+    causal         rows 1.. over columns ..-1: the ordinary causal kernel, shifted by one, sees the strict past
+    bidirectional  with the columns reversed the diagonal becomes the anti-diagonal i + j = T - 1, and a mask that
+                   depends on i + j alone is one line of T + S - 1 numbers read with strides (1, 1)
+                   (a library without masks: the strict past, and the strict future as the past of reversed rows)
+    masked         blocks of rows, each with its own small mask, over the columns that any of its rows may see
+
+The running softmax starts at the own term (log-sum-exp = own logit, output = own value) and takes in one part after
+the other. Backward: the library's backward of each part, fed the *merged* output and log-sum-exp, is already right
+(DESIGN.md section 4), so no gradient ever passes through a log-sum-exp. Memory is linear in T and S.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from twofold.kernels import library, masks
+
+# Rows per block of the masked case: the CPU kernel takes 768 rows or more in its widest tiles; a window wants few, as
+# every block reads its own width besides the window.
+BLOCK_ROWS = 768
+WINDOW_BLOCK_ROWS = 256
+# A block's mask holds at most this many entries, unless 64 rows need more.
+MASK_ENTRIES = 2**24
+
+
+class Pattern(NamedTuple):
+    """Who sees whom, the own slot aside."""
+
+    attn_mask: Tensor | None
+    segment_ids: Tensor | None
+    window: int | None
+    is_causal: bool
+
+    @property
+    def is_masked(self) -> bool:
+        return self.attn_mask is not None or self.segment_ids is not None or self.window is not None
+
+
+class Part(NamedTuple):
+    """One library call: these queries over these keys."""
+
+    rows: slice
+    columns: slice
+    mask: Literal["none", "past", "antidiagonal", "block"] = "none"
+    reverse_rows: bool = False
+    reverse_columns: bool = False
+
+    def of_rows(self, tensor: Tensor) -> Tensor:
+        tensor = tensor[:, :, self.rows]
+        return tensor.flip(2) if self.reverse_rows else tensor
+
+    def of_columns(self, tensor: Tensor) -> Tensor:
+        tensor = tensor[:, :, self.columns]
+        return tensor.flip(2) if self.reverse_columns else tensor
+
+
+def parts_of(T: int, S: int, pattern: Pattern, *, takes_bias: bool) -> list[Part]:
+    """Rectangles that together hold every (query, other key) the pattern allows, each pair once."""
+    if S == 1 or pattern.window == 0:
+        return []
+    if pattern.is_masked:
+        return list(_blocks(T, S, pattern))
+    if T == 1:
+        return [Part(slice(0, 1), slice(0, S - 1))]
+    everyone, before = slice(0, T), slice(0, S - T)
+    if not pattern.is_causal and takes_bias:
+        return [Part(everyone, slice(0, S), "antidiagonal", reverse_columns=True)]
+    parts = [Part(everyone, before)] if S > T else []
+    parts.append(Part(slice(1, T), slice(S - T, S - 1), "past"))
+    if not pattern.is_causal:
+        future = slice(S - T + 1, S)
+        parts.append(Part(slice(0, T - 1), future, "past", reverse_rows=True, reverse_columns=True))
+    return parts
+
+
+def _blocks(T: int, S: int, pattern: Pattern) -> Iterator[Part]:
+    given = [t.shape[:2] for t in (pattern.attn_mask,) if t is not None]
+    given += [(t.shape[0], 1) for t in (pattern.segment_ids,) if t is not None]
+    batch, heads = torch.broadcast_shapes((1, 1), *given)
+    fits = max(MASK_ENTRIES // (batch * heads * S), 64)
+    at_once = min(fits, BLOCK_ROWS if pattern.window is None else WINDOW_BLOCK_ROWS)
+    for start in range(0, T, at_once):
+        stop = min(start + at_once, T)
+        first_slot, last_slot = S - T + start, S - T + stop - 1
+        left, right = 0, last_slot if pattern.is_causal else S
+        if pattern.window is not None:
+            left, right = max(left, first_slot - pattern.window), min(right, last_slot + pattern.window + 1)
+        if left < right:
+            yield Part(slice(start, stop), slice(left, right), "block")
+
+
+def _bias(part: Part, query: Tensor, key: Tensor, pattern: Pattern) -> tuple[Tensor | None, Tensor | None]:
+    """The mask of one part, and which of its rows see anything (None: all). The library does not say."""
+    dtype, T, S = library.lse_dtype(query.dtype), query.shape[2], key.shape[2]
+    match part.mask:
+        case "none" | "past":
+            return None, None
+        case "antidiagonal":
+            line = torch.zeros(T + S - 1, dtype=dtype, device=query.device)
+            line[T - 1] = -math.inf
+            return line.as_strided((1, 1, T, S), (0, 0, 1, 1)), None
+        case "block":
+            may = masks.allowed(
+                part.rows,
+                part.columns,
+                S - T,
+                device=query.device,
+                is_causal=pattern.is_causal,
+                window=pattern.window,
+                segment_ids=pattern.segment_ids,
+                attn_mask=pattern.attn_mask,
+                without_own=True,
+            )
+            mask = pattern.attn_mask
+            if mask is not None:
+                mask = masks.cut(mask, part.rows, part.columns)
+            return masks.bias(may, mask, dtype), may.any(-1)
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    own_logit: Tensor,
+    own_value: Tensor,
+    pattern: Pattern,
+    scale: float,
+) -> tuple[Tensor, Tensor]:
+    """Output and log-sum-exp; a row that sees nothing has output 0 and log-sum-exp -inf."""
+    ride, groups = _library(query), query.shape[1] // key.shape[1]
+    parts = parts_of(query.shape[2], key.shape[2], pattern, takes_bias=library.takes_bias(ride))
+    out = empty_heads(query)
+    out.unflatten(1, (-1, groups)).copy_(own_value[:, :, None])
+    running = out.to(own_logit.dtype) if len(parts) > 1 else out
+    lse = own_logit.clone(memory_format=torch.contiguous_format)
+    for part in parts:
+        bias, sees = _bias(part, query, key, pattern)
+        part_out, part_lse = library.forward(
+            ride,
+            part.of_rows(query),
+            part.of_columns(key),
+            part.of_columns(value),
+            bias,
+            part.mask == "past",
+            scale,
+        )
+        if part.reverse_rows:
+            part_out, part_lse = part_out.flip(2), part_lse.flip(2)
+        if sees is not None:
+            part_lse = part_lse.masked_fill(~sees, -math.inf)
+        _take_in(part_out, part_lse, running[:, :, part.rows], lse[:, :, part.rows])
+    if running is not out:
+        out.copy_(running)
+    if pattern.attn_mask is not None:
+        out.masked_fill_((lse == -math.inf)[..., None], 0.0)
+    return out, lse
+
+
+def _take_in(part_out: Tensor, part_lse: Tensor, out: Tensor, lse: Tensor) -> None:
+    """Merge one part's softmax into the running one, in place.
+
+    Both shares are taken from logarithms: 1 - share would lose the digits of a small one.
+    """
+    merged = torch.logaddexp(lse, part_lse)
+    # Where neither has seen anything both are -inf, and so would be exp(-inf - -inf).
+    nothing = merged == -math.inf
+    kept = torch.exp(lse - merged).masked_fill_(nothing, 0.0)[..., None]
+    taken = torch.exp(part_lse - merged).masked_fill_(nothing, 0.0)[..., None]
+    if out.dtype == merged.dtype:
+        out.mul_(kept).addcmul_(part_out.to(merged.dtype), taken)
+    else:
+        out.copy_((out * kept).addcmul_(part_out.to(merged.dtype), taken))
+    lse.copy_(merged)
+
+
+def attend_backward(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    own_logit: Tensor,
+    own_value: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    pattern: Pattern,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of query, key, value, own_logit and own_value."""
+    ride, groups = _library(query), query.shape[1] // key.shape[1]
+    parts = parts_of(query.shape[2], key.shape[2], pattern, takes_bias=library.takes_bias(ride))
+    if pattern.attn_mask is not None:
+        # A row that saw nothing has no gradient: with a finite log-sum-exp all its weights are exp(-inf) = 0.
+        lse = lse.masked_fill(lse == -math.inf, 0.0)
+    grad_own_logit, grad_own_value = _own_gradients(grad, own_logit, own_value, out, lse, groups)
+    for_query, for_key, for_value = (_Total(tensor, len(parts)) for tensor in (query, key, value))
+    for part in parts:
+        bias, _ = _bias(part, query, key, pattern)
+        grad_query, grad_key, grad_value = library.backward(
+            ride,
+            part.of_rows(grad),
+            part.of_rows(query),
+            part.of_columns(key),
+            part.of_columns(value),
+            bias,
+            part.of_rows(out),
+            part.of_rows(lse),
+            part.mask == "past",
+            scale,
+        )
+        for_query.add(part.rows, grad_query.flip(2) if part.reverse_rows else grad_query)
+        for_key.add(part.columns, grad_key.flip(2) if part.reverse_columns else grad_key)
+        for_value.add(part.columns, grad_value.flip(2) if part.reverse_columns else grad_value)
+    return for_query.rounded(), for_key.rounded(), for_value.rounded(), grad_own_logit, grad_own_value
+
+
+def _own_gradients(
+    grad: Tensor, own_logit: Tensor, own_value: Tensor, out: Tensor, lse: Tensor, groups: int
+) -> tuple[Tensor, Tensor]:
+    """p = exp(own logit - lse): the own value gets p do, the own logit p (do . v' - do . o)."""
+    share = torch.exp(own_logit - lse)[..., None]
+    grad, exact_value = grad.to(lse.dtype), own_value.to(lse.dtype)
+    if groups > 1:
+        exact_value = exact_value.repeat_interleave(groups, dim=1)
+    grad_own_logit = share[..., 0] * torch.sub(exact_value, out.to(lse.dtype)).mul_(grad).sum(-1)
+    grad_own_value = empty_heads(own_value)
+    to_value = grad * share
+    grad_own_value.copy_(to_value.unflatten(1, (-1, groups)).sum(2) if groups > 1 else to_value)
+    return grad_own_logit, grad_own_value
+
+
+class _Total:
+    """A gradient gathered from parts: 0 where no part reaches, and rounded once however many parts there are."""
+
+    def __init__(self, like: Tensor, parts: int) -> None:
+        self._dtype = like.dtype
+        dtype = library.lse_dtype(like.dtype) if parts > 1 else like.dtype
+        self._sum = empty_heads(like, dtype)
+        if parts != 1:
+            self._sum.zero_()
+        self._is_sum = parts > 1
+
+    def add(self, where: slice, term: Tensor) -> None:
+        if self._is_sum:
+            self._sum[:, :, where].add_(term)
+            return
+        self._sum[:, :, : where.start].zero_()
+        self._sum[:, :, where].copy_(term)
+        self._sum[:, :, where.stop :].zero_()
+
+    def rounded(self) -> Tensor:
+        return self._sum.to(self._dtype)
+
+
+def _library(query: Tensor) -> library.Library:
+    found = library.library_of(query.device)
+    if found is None:
+        raise ValueError(f"query must be on a device with a flash attention, got {query.device}")
+    return found
+
+
+def empty_heads(like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """An unwritten (B, H, T, D) tensor that lies (B, T, H, D) in memory, as output projections want it."""
+    B, H, T, D = like.shape
+    return like.new_empty((B, T, H, D), dtype=dtype or like.dtype).transpose(1, 2)

@@ -1,0 +1,100 @@
+"""The specification: split attention as it is defined, eager, on any device, in any float dtype, any normaliser.
+
+Every other backend is tested against this file in float64; none imports it. Half-precision inputs are computed in
+float32 and rounded once at the end. It holds all T x S weights, so it is no way to run long sequences.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import dropout
+from torch.utils.checkpoint import checkpoint
+
+from twofold.kernels import masks
+from twofold.kernels.checks import Call
+from twofold.kernels.normalisers import Normaliser, normaliser_of
+
+# self_weight looks at this many rows at a time, so its memory grows with S, not with T x S.
+ROWS_AT_ONCE = 128
+
+
+def why_not(call: Call) -> str | None:
+    """The reference serves every call."""
+    return None
+
+
+def forward(call: Call, normaliser: str | Normaliser = "softmax") -> Tensor:
+    """(B, Hq, T, Dv). `normaliser`: "softmax", "sigmoid", "sparsemax", "entmax15" or a function of the scores."""
+    weights = _weights(call, slice(0, call.queries), normaliser_of(normaliser))
+    value = _heads(call.value, call)
+    if call.self_value is None:
+        out = weights @ value
+    else:
+        first_own = call.keys - call.queries
+        own = weights.diagonal(offset=first_own, dim1=-2, dim2=-1)
+        others = weights.diagonal_scatter(torch.zeros_like(own), offset=first_own, dim1=-2, dim2=-1)
+        out = others @ value + own[..., None] * _heads(call.self_value, call)
+    return out.to(call.query.dtype)
+
+
+def weights(call: Call, normaliser: str | Normaliser = "softmax") -> Tensor:
+    """(B, Hq, T, S): what multiplies the values; column S - T + i of row i multiplies the token's own one."""
+    return _weights(call, slice(0, call.queries), normaliser_of(normaliser)).to(call.query.dtype)
+
+
+def self_weight(call: Call) -> Tensor:
+    """(B, Hq, T): what each token keeps of itself, block of rows by block of rows."""
+
+    def own_weights(rows: slice) -> Tensor:
+        block = _weights(call, rows, normaliser_of("softmax"))
+        # A copy: a view would keep the whole block alive.
+        return block.diagonal(offset=call.keys - call.queries + rows.start, dim1=-2, dim2=-1).clone()
+
+    T = call.queries
+    starts = range(0, T, ROWS_AT_ONCE)
+    blocks = [slice(start, min(start + ROWS_AT_ONCE, T)) for start in starts]
+    if torch.is_grad_enabled():
+        found = [checkpoint(own_weights, rows, use_reentrant=False) for rows in blocks]
+    else:
+        found = [own_weights(rows) for rows in blocks]
+    return torch.cat(found, dim=-1).to(call.query.dtype) if found else call.query.sum(-1)
+
+
+def _weights(call: Call, rows: slice, normalise: Normaliser) -> Tensor:
+    first_own = call.keys - call.queries
+    query = _exact(call.query[:, :, rows])
+    scores = (query @ _heads(call.key, call).mT) * call.scale
+    if call.self_key is not None:
+        own = (query * _heads(call.self_key[:, :, rows], call)).sum(-1) * call.scale
+        scores = scores.diagonal_scatter(own, offset=first_own + rows.start, dim1=-2, dim2=-1)
+    if call.softcap is not None:
+        scores = torch.tanh(scores / call.softcap) * call.softcap
+    found = normalise(scores) if not call.is_masked else _masked(call, rows, scores, normalise)
+    return dropout(found, call.dropout_p) if call.dropout_p else found
+
+
+def _masked(call: Call, rows: slice, scores: Tensor, normalise: Normaliser) -> Tensor:
+    columns = slice(0, call.keys)
+    may = masks.allowed(
+        rows,
+        columns,
+        call.keys - call.queries,
+        device=scores.device,
+        is_causal=call.is_causal,
+        window=call.window,
+        segment_ids=call.segment_ids,
+        attn_mask=call.attn_mask,
+    )
+    mask = None if call.attn_mask is None else masks.cut(call.attn_mask, rows, columns)
+    # A row that may see nothing would be 0/0: normalise it as if it saw all, then take its weights away.
+    empty = ~may.any(-1, keepdim=True)
+    scores = (scores + masks.bias(may, mask, scores.dtype)).masked_fill(empty, 0.0)
+    return normalise(scores).masked_fill(empty, 0.0)
+
+
+def _exact(tensor: Tensor) -> Tensor:
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
+def _heads(tensor: Tensor, call: Call) -> Tensor:
+    """Key/value heads, exact, once per query head."""
+    return _exact(tensor) if call.groups == 1 else _exact(tensor).repeat_interleave(call.groups, dim=1)

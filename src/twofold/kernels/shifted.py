@@ -1,0 +1,75 @@
+"""Split attention on the device's own flash attention: attend to the others, merge the own slot by log-sum-exp.
+
+This file says which calls can be served and forms the own logit; `ops` is the op, `parts` its arithmetic. Linear
+memory, and the cost of the library's own attention plus O(T D).
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from twofold.kernels import library, masks
+from twofold.kernels.checks import Call
+from twofold.kernels.ops import attend_with_own
+
+
+def why_not(call: Call) -> str | None:
+    device, D = call.query.device, call.query.shape[-1]
+    if call.keys < call.queries:
+        return "with fewer keys than queries there is no own slot"
+    if call.has_empty_side:
+        return "a dimension is 0, on which library kernels may crash"
+    if call.softcap is not None:
+        return "softcap is not part of the library's flash attention"
+    if call.dropout_p:
+        return "dropout would have to be drawn inside the library's kernel"
+    if call.value.shape[-1] != D:
+        return f"the library's flash attention needs values as wide as keys ({D}), got {call.value.shape[-1]}"
+    if call.attn_mask is not None and call.attn_mask.requires_grad:
+        return "attn_mask requires a gradient, which flash attention does not give"
+    found = library.library_of(device)
+    if found is None:
+        return f"torch brings no flash attention with a log-sum-exp for {device.type}"
+    if not library.takes_bias(found):
+        if call.attn_mask is not None or call.segment_ids is not None or call.window is not None:
+            return f"{found} takes no mask, so neither attn_mask, segment_ids nor window"
+        if call.query.dtype not in (torch.bfloat16, torch.float16):
+            return f"{found} needs bfloat16 or float16, got {call.query.dtype}"
+        if D % 8 or D > 256 or (found == "cudnn" and D > 128):
+            return f"{found} needs a head width that is a multiple of 8, at most 128 (flash: 256), got {D}"
+    return None
+
+
+def forward(call: Call) -> Tensor:
+    own = slice(call.keys - call.queries, call.keys)
+    self_key = call.key[:, :, own] if call.self_key is None else call.self_key
+    self_value = call.value[:, :, own] if call.self_value is None else call.self_value
+    out, _ = attend_with_own(
+        call.query,
+        call.key,
+        call.value,
+        own_logit(call, self_key),
+        self_value,
+        call.attn_mask,
+        call.segment_ids,
+        call.window,
+        call.is_causal,
+        call.scale,
+    )
+    return out
+
+
+def own_logit(call: Call, self_key: Tensor) -> Tensor:
+    """scale * q_i . k'_i plus the mask's own entry: (B, Hq, T) in the dtype of a log-sum-exp."""
+    exact = library.lse_dtype(call.query.dtype)
+    query = call.query.to(exact)
+    if call.groups > 1:
+        grouped = query.unflatten(1, (-1, call.groups)) * self_key.to(exact)[:, :, None]
+        logit = grouped.sum(-1).flatten(1, 2) * call.scale
+    else:
+        logit = (query * self_key.to(exact)).sum(-1) * call.scale
+    if call.attn_mask is None:
+        return logit
+    entries = masks.own_entries(call.attn_mask, call.keys - call.queries, call.queries)
+    return logit.masked_fill(~entries, -math.inf) if entries.dtype == torch.bool else logit + entries.to(exact)

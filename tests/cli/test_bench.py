@@ -1,0 +1,107 @@
+"""`twofold bench attention` as a user runs it, and the format of its rows."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from twofold.cli import main
+
+SMALL = ["bench", "attention", "--tokens", "32", "--heads", "2", "--head-width", "8", "--rounds", "2"]
+FIELDS = {
+    "bench": str,
+    "cpu": str,
+    "dtype": str,
+    "kind": str,
+    "B": int,
+    "H": int,
+    "Hkv": int,
+    "T": int,
+    "D": int,
+    "causal": bool,
+    "pass": str,
+    "standard_ms": float,
+    "standard_backend": str,
+    "split_ms": float,
+    "split_backend": str,
+    "chosen": bool,
+    "ratio": float,
+    "spread": float,
+    "peak_bytes": int,
+}
+
+
+def test_writes_the_agreed_format(tmp_path, capsys):
+    out = tmp_path / "rows.json"
+    assert main([*SMALL, "--kinds", "split_key", "split_kv", "--kv-heads", "1", "--out", str(out)]) == 0
+    results = json.loads(out.read_text())
+    assert {"torch", "python", "commit", "cpu", "threads", "date"} <= set(results["machine"])
+    assert {(row["kind"], row["causal"], row["pass"], row["split_backend"]) for row in results["rows"]} == {
+        (kind, causal, passes, backend)
+        for kind in ("split_key", "split_kv")
+        for causal in (True, False)
+        for passes in ("fwd", "fwd+bwd")
+        for backend in ("shifted", "columns")
+    }
+    for row in results["rows"]:
+        for field, kind in FIELDS.items():
+            assert isinstance(row[field], kind), field
+        assert row["standard_ms"] > 0
+        assert row["split_ms"] > 0
+        assert row["peak_bytes"] > 0
+    cases = {(row["kind"], row["causal"], row["pass"]) for row in results["rows"] if row["chosen"]}
+    assert len(cases) == 8, "auto takes exactly one backend a case"
+    assert "split_kv" in capsys.readouterr().out
+
+
+def test_json_is_all_that_is_printed(capsys):
+    assert main([*SMALL, "--patterns", "causal", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"][0]["causal"] is True
+
+
+def test_explain_measures_nothing_and_gives_the_reason(capsys):
+    assert main(["bench", "attention", "--tokens", "100000", "--patterns", "causal", "--explain"]) == 0
+    assert "split_kv causal T=100000 float32 -> shifted: the device's flash attention" in capsys.readouterr().out
+    assert main([*SMALL, "--patterns", "full", "--explain", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["T"] == 32
+    assert ": " in row["choice"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["sing"], "unknown verb 'sing'; there are: bench"),
+        (["bench", "sing"], "unknown bench 'sing'; there are: attention"),
+        (["bench", "attention", "--tokens", "many"], "Error parsing --tokens"),
+        (["bench", "attention", "--heads", "0"], "heads must be at least 1, got 0"),
+        (["bench", "attention", "--tokens", "0"], "tokens must be at least 1, got"),
+        (["bench", "attention", "--kv-heads", "3"], "kv-heads must divide heads 8, got 3"),
+        (["bench", "attention", "--speed"], "Unrecognized options: --speed"),
+        (["bench", "attention", "--dtype", "int4"], "invalid choice 'int4'"),
+        (["bench", "attention", "--out", "no/such/folder/x.json"], "out must lie in an existing folder"),
+    ],
+)
+def test_mistakes_get_one_line_and_a_code(words, message, capsys):
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.startswith("twofold: ")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["--help"], ["bench", "--help"], ["bench", "attention", "--help"], ["--version"]])
+def test_help_and_version(words, capsys):
+    assert main(words) == 0
+    assert "twofold" in capsys.readouterr().out
+
+
+def test_no_words_show_the_help_and_fail(capsys):
+    assert main([]) == 2
+    assert "usage: twofold VERB" in capsys.readouterr().out
+
+
+def test_python_dash_m():
+    done = subprocess.run([sys.executable, "-m", "twofold", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "twofold 0.1.0\n")

@@ -1,0 +1,70 @@
+"""What all tests share: one thread a worker, NaN in unwritten memory, and a loud summary of what was skipped."""
+
+import math
+import os
+import shutil
+
+import pytest
+import torch
+
+MISSING_PARTS: list[str] = []
+
+
+def pytest_configure(config):
+    # Two workers on two cores: more threads would only wait for each other.
+    torch.set_num_threads(1)
+    config.addinivalue_line("markers", "needs(program): a program of the system that the test runs")
+    config.addinivalue_line("markers", "gpu: runs on a CUDA device; left out where there is none")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not torch.cuda.is_available():
+        gpu = [item for item in items if item.get_closest_marker("gpu")]
+        items[:] = [item for item in items if item not in gpu]
+        config.hook.pytest_deselected(items=gpu)
+
+
+def pytest_runtest_setup(item):
+    for marker in item.iter_markers("needs"):
+        program = marker.args[0]
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed (make system installs it)")
+
+
+def pytest_terminal_summary(terminalreporter, exitstatus, config):
+    skipped = terminalreporter.stats.get("skipped", [])
+    if skipped:
+        terminalreporter.section("SKIPPED: these tests did not run", red=True)
+        for report in skipped:
+            terminalreporter.write_line(f"{report.nodeid}: {report.longrepr[-1]}")
+
+
+def pytest_sessionfinish(session, exitstatus):
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("CI") and exitstatus == 0 and reporter and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def poisoned(monkeypatch):
+    """Memory that nobody has written holds NaN, so that a forgotten store shows at once."""
+
+    def poison(maker):
+        def made(*args, **kwargs):
+            tensor = maker(*args, **kwargs)
+            return tensor.fill_(math.nan) if tensor.is_floating_point() else tensor
+
+        return made
+
+    for owner, name in (
+        (torch, "empty"),
+        (torch, "empty_like"),
+        (torch, "empty_strided"),
+        (torch.Tensor, "new_empty"),
+    ):
+        monkeypatch.setattr(owner, name, poison(getattr(owner, name)))

@@ -1,0 +1,93 @@
+"""Prefill == decode step by step == reference, with a cache that holds only what the others need."""
+
+import pytest
+import torch
+
+from twofold import split_attention
+from twofold.kernels.decode import decode_attention
+
+KINDS = {"standard": (False, False), "split_key": (True, False), "split_value": (False, True), "split_kv": (True, True)}
+
+
+def tokens_of(kind, B=2, Hq=4, Hkv=2, T=9, D=6):
+    q, k, v, own_k, own_v = (torch.randn(B, h, T, D, dtype=torch.float64) for h in (Hq, Hkv, Hkv, Hkv, Hkv))
+    with_key, with_value = KINDS[kind]
+    return q, k, v, own_k if with_key else None, own_v if with_value else None
+
+
+def cut(tensors, rows):
+    return [None if tensor is None else tensor[:, :, rows] for tensor in tensors]
+
+
+def caches(k, v, capacity=12):
+    return k.new_full((*k.shape[:2], capacity, k.shape[3]), 9.0), v.new_full((*v.shape[:2], capacity, v.shape[3]), 9.0)
+
+
+@pytest.mark.parametrize("chunks", [[1] * 9, [4, 1, 1, 3], [9], [3, 6], [1, 8]], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("window", [None, 3])
+def test_any_way_of_cutting_the_sequence_gives_the_same(kind, chunks, window):
+    tensors = tokens_of(kind)
+    options = {"enable_gqa": True, "is_causal": True, "window": window}
+    exact = split_attention(*tensors, backend="reference", **options)
+    key_cache, value_cache = caches(tensors[1], tensors[2])
+    outs, length = [], 0
+    for chunk in chunks:
+        new = cut(tensors, slice(length, length + chunk))
+        outs.append(decode_attention(*new, key_cache, value_cache, length, **options))
+        length += chunk
+    torch.testing.assert_close(torch.cat(outs, dim=2), exact)
+
+
+def test_the_cache_holds_the_others_keys_and_values_and_nothing_beyond():
+    tensors = tokens_of("split_kv")
+    key_cache, value_cache = caches(tensors[1], tensors[2])
+    for t in range(9):
+        decode_attention(*cut(tensors, slice(t, t + 1)), key_cache, value_cache, t, enable_gqa=True)
+    assert torch.equal(key_cache[:, :, :9], tensors[1])
+    assert torch.equal(value_cache[:, :, :9], tensors[2])
+    assert (key_cache[:, :, 9:] == 9).all()
+
+
+def test_padding_masks_reach_a_step():
+    tensors = tokens_of("split_kv")
+    keep = torch.ones(2, 1, 1, 9, dtype=torch.bool)
+    keep[0, ..., :3] = False
+    exact = split_attention(*tensors, attn_mask=keep, is_causal=True, enable_gqa=True)
+    key_cache, value_cache = caches(tensors[1], tensors[2])
+    for t in range(9):
+        new = cut(tensors, slice(t, t + 1))
+        out = decode_attention(*new, key_cache, value_cache, t, attn_mask=keep[..., : t + 1], enable_gqa=True)
+        torch.testing.assert_close(out, exact[:, :, t : t + 1])
+
+
+def test_a_refused_step_leaves_the_others_cache_in_place():
+    tensors = tokens_of("split_kv")
+    key_cache, value_cache = caches(tensors[1], tensors[2])
+    with pytest.raises(ValueError, match="attn_mask must broadcast"):
+        decode_attention(
+            *cut(tensors, slice(0, 1)), key_cache, value_cache, 0, attn_mask=torch.ones(5, 5) > 0, enable_gqa=True
+        )
+    assert torch.equal(key_cache[:, :, :1], tensors[1][:, :, :1])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda k, v: (k[:, :1], v, 0), r"key_cache must have shape \(2, 2, 'capacity', 6\), got \(2, 1, 12, 6\)"),
+        (lambda k, v: (k, v[..., :5], 0), r"value_cache must have shape \(2, 2, 'capacity', 6\), got \(2, 2, 12, 5\)"),
+        (lambda k, v: (k.float(), v, 0), "key_cache must be torch.float64 on cpu like key, got torch.float32 on cpu"),
+        (lambda k, v: (k, v, 12), "length must leave room for 1 tokens in 12 slots, got 12"),
+        (lambda k, v: (k, v, -1), "length must leave room for 1 tokens in 12 slots, got -1"),
+    ],
+)
+def test_a_wrong_cache_is_refused(change, message):
+    tensors = cut(tokens_of("split_kv"), slice(0, 1))
+    with pytest.raises(ValueError, match=message):
+        decode_attention(*tensors, *change(*caches(tensors[1], tensors[2])), enable_gqa=True)
+
+
+def test_decoding_cannot_be_trained_through():
+    tensors = [t.requires_grad_() for t in cut(tokens_of("split_kv"), slice(0, 1))]
+    with pytest.raises(ValueError, match="decoding overwrites its cache"):
+        decode_attention(*tensors, *caches(tensors[1].detach(), tensors[2].detach()), 0, enable_gqa=True)

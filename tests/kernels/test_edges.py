@@ -1,0 +1,194 @@
+"""Where kernels break: empty rows, empty tensors, masked diagonals, sharp scores, mixed precision, memory."""
+
+import math
+
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from twofold import self_weight, split_attention, split_attention_weights
+from twofold.bench.measure import peak_bytes
+from twofold.kernels.api import Backend
+
+
+def five(B=2, H=2, T=6, S=None, D=4, dtype=torch.float64):
+    S = T if S is None else S
+    return [torch.randn(B, H, n, D, dtype=dtype) for n in (T, S, S, T, T)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("numbers", [False, True], ids=["bool", "float"])
+@pytest.mark.parametrize("backend", Backend)
+def test_a_row_that_sees_nothing_is_zero_and_has_no_gradient(backend, numbers, dtype):
+    mask = torch.ones(2, 1, 6, 6, dtype=torch.bool)
+    mask[0, :, 2] = False
+    mask[1] = False
+    if numbers:
+        mask = torch.zeros(mask.shape, dtype=dtype).masked_fill(~mask, -math.inf)
+    inputs = [t.requires_grad_() for t in five(dtype=dtype)]
+    out = split_attention(*inputs, attn_mask=mask, backend=backend)
+    assert (out[0, :, 2] == 0).all()
+    assert (out[1] == 0).all()
+    assert out[0, :, [0, 1, 3, 4, 5]].abs().min() > 0
+    grads = torch.autograd.grad(out.sum(), inputs)
+    assert all(grad.isfinite().all() for grad in grads)
+    assert all((grad[1] == 0).all() for grad in grads)
+    grad_query, _, _, grad_self_key, grad_self_value = grads
+    for grad in (grad_query, grad_self_key, grad_self_value):
+        assert (grad[0, :, 2] == 0).all()
+
+
+def test_weights_and_self_weight_of_an_empty_row_are_zero():
+    mask = torch.ones(6, 6, dtype=torch.bool)
+    mask[2] = False
+    q, k, _, own_k, _ = five()
+    weights = split_attention_weights(q, k, own_k, attn_mask=mask)
+    assert (weights[:, :, 2] == 0).all()
+    for backend in ("auto", *Backend):
+        assert (self_weight(q, k, own_k, attn_mask=mask, backend=backend)[:, :, 2] == 0).all()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("backend", Backend)
+def test_a_masked_diagonal_takes_only_the_own_term_away(backend, causal):
+    q, k, v, own_k, own_v = five()
+    others = ~torch.eye(6, dtype=torch.bool)
+    out = split_attention(q, k, v, own_k, own_v, attn_mask=others, is_causal=causal, backend=backend)
+    mask = others.tril() if causal else others
+    theirs = scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    rows = slice(1, None) if causal else slice(None)
+    torch.testing.assert_close(out[:, :, rows], theirs[:, :, rows])
+    if causal:
+        assert (out[:, :, 0] == 0).all()
+
+
+@pytest.mark.parametrize("backend", Backend)
+def test_a_window_of_0_leaves_only_oneself(backend):
+    q, k, v, own_k, own_v = five()
+    torch.testing.assert_close(split_attention(q, k, v, own_k, own_v, window=0, backend=backend), own_v)
+
+
+@pytest.mark.parametrize("backend", Backend)
+def test_the_first_causal_row_has_only_itself(backend):
+    inputs = [t.requires_grad_() for t in five()]
+    out = split_attention(*inputs, is_causal=True, backend=backend)
+    torch.testing.assert_close(out[:, :, 0], inputs[4][:, :, 0])
+    grads = torch.autograd.grad(out[:, :, 0].sum(), inputs)
+    assert all(grad.isfinite().all() for grad in grads)
+    assert all((grad.abs() < 1e-15).all() for grad in grads[:4])
+
+
+@pytest.mark.parametrize("backend", Backend)
+@pytest.mark.parametrize("scale", [0.0, -0.5, 30.0])
+def test_unusual_scales(backend, scale):
+    inputs = five()
+    exact = split_attention(*inputs, scale=scale, backend="reference")
+    out = split_attention(*inputs, scale=scale, backend=backend)
+    assert out.isfinite().all()
+    torch.testing.assert_close(out, exact)
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 3, 3), (2, 2, 0, 0), (2, 2, 0, 4), (2, 0, 3, 3)], ids=str)
+def test_empty_tensors_give_empty_answers(shape):
+    B, H, T, S = shape
+    inputs = [t.requires_grad_() for t in five(B, H, T, S)]
+    out = split_attention(*inputs)
+    assert out.shape == (B, H, T, 4)
+    assert all((grad == 0).all() for grad in torch.autograd.grad(out.sum(), inputs))
+    assert split_attention_weights(inputs[0], inputs[1], inputs[3]).shape == (B, H, T, S)
+    assert self_weight(inputs[0], inputs[1], inputs[3]).shape == (B, H, T)
+    for backend in ("columns", "shifted"):
+        with pytest.raises(ValueError, match=f"backend '{backend}' cannot serve this call: a dimension is 0"):
+            split_attention(*inputs, backend=backend)
+
+
+def test_cross_attention_to_nothing_is_zero():
+    q, nothing = torch.randn(1, 2, 3, 4), torch.randn(1, 2, 0, 4)
+    assert (split_attention(q, nothing, nothing) == 0).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("backend", ["auto", *Backend])
+def test_autocast_casts_as_torchs_own_attention_does(backend, dtype):
+    q, k, v, own_k, own_v = five(dtype=torch.float32)
+    low = [t.to(dtype) for t in (q, k, v, own_k, own_v)]
+    with torch.autocast("cpu", dtype):
+        assert scaled_dot_product_attention(q, k, v).dtype == dtype
+        mixed = split_attention(q, k.to(dtype), v, own_k, own_v, backend=backend)
+        assert split_attention_weights(q, k, own_k).dtype == dtype
+        assert self_weight(q, k, own_k).dtype == dtype
+    torch.testing.assert_close(mixed, split_attention(*low, backend=backend), atol=0, rtol=0)
+
+
+def test_autocast_reaches_the_gradients():
+    inputs = [t.requires_grad_() for t in five(dtype=torch.float32)]
+    with torch.autocast("cpu", torch.bfloat16):
+        out = split_attention(*inputs, is_causal=True)
+    grads = torch.autograd.grad(out.float().sum(), inputs)
+    assert all(grad.dtype == torch.float32 and grad.isfinite().all() for grad in grads)
+
+
+def test_nan_is_not_swallowed():
+    q, k, v, own_k, own_v = five()
+    q[0, 0, 3, 1] = math.nan
+    for backend in Backend:
+        out = split_attention(q, k, v, own_k, own_v, is_causal=True, backend=backend)
+        assert out[0, 0, 3].isnan().all()
+        assert out[0, 0, :3].isfinite().all()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_shifted_memory_is_linear(causal):
+    """T = 8192, one head, D = 16: a T x T matrix of float32 would be 268 MB."""
+    inputs = [torch.randn(1, 1, 8192, 16).requires_grad_() for _ in range(5)]
+
+    def work():
+        torch.autograd.grad(split_attention(*inputs, is_causal=causal, backend="shifted").sum(), inputs)
+
+    assert peak_bytes(work, torch.device("cpu")) < 20e6
+
+
+def test_masked_shifted_memory_is_linear():
+    inputs = [torch.randn(2, 1, 8192, 16) for _ in range(5)]
+    mask = torch.rand(2, 1, 1, 8192) > 0.1
+
+    def work():
+        split_attention(*inputs, attn_mask=mask, backend="shifted")
+
+    assert peak_bytes(work, torch.device("cpu")) < 160e6
+
+
+@pytest.mark.parametrize("options", [{}, {"softcap": 5.0}], ids=["fast", "reference"])
+def test_self_weight_never_holds_all_weights(options):
+    q, k, _, own_k, _ = (torch.randn(1, 1, 8192, 16).requires_grad_() for _ in range(5))
+
+    def work():
+        torch.autograd.grad(self_weight(q, k, own_k, **options).sum(), (q, k, own_k))
+
+    assert peak_bytes(work, torch.device("cpu")) < 40e6
+
+
+def test_self_weight_has_the_gradient_of_the_diagonal():
+    q, k, _, own_k, _ = (t.requires_grad_() for t in five())
+    expected = split_attention_weights(q, k, own_k, is_causal=True).diagonal(dim1=-2, dim2=-1)
+    along = torch.randn_like(expected)
+    for backend in ("auto", *Backend):
+        found = self_weight(q, k, own_k, is_causal=True, backend=backend)
+        torch.testing.assert_close(found, expected)
+        for ours, theirs in zip(
+            torch.autograd.grad(found, (q, k, own_k), along, retain_graph=True),
+            torch.autograd.grad(expected, (q, k, own_k), along, retain_graph=True),
+            strict=True,
+        ):
+            torch.testing.assert_close(ours, theirs)
+
+
+def test_the_gate_view():
+    """o_i = g_i v'_i + (1 - g_i) o_i of the others, g_i = sigmoid(own score - log-sum-exp of the others)."""
+    q, k, v, own_k, own_v = five()
+    scores = (q @ k.mT / 2).masked_fill(torch.eye(6, dtype=torch.bool), -math.inf)
+    gate = torch.sigmoid((q * own_k).sum(-1) / 2 - scores.logsumexp(-1))
+    torch.testing.assert_close(self_weight(q, k, own_k), gate)
+    others = scores.softmax(-1) @ v
+    expected = gate[..., None] * own_v + (1 - gate[..., None]) * others
+    torch.testing.assert_close(split_attention(q, k, v, own_k, own_v), expected)

@@ -1,0 +1,145 @@
+"""torch.compile keeps one graph, torch.export keeps dynamic sizes, checkpointing and the op's own contract hold."""
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from twofold import self_weight, split_attention
+from twofold.kernels import ops
+from twofold.kernels.api import Backend
+
+
+def five(B=2, H=2, T=9, D=8, dtype=torch.float32):
+    return [torch.randn(B, T, H, D, dtype=dtype).transpose(1, 2).requires_grad_() for _ in range(5)]
+
+
+OPTIONS = {
+    "causal": {"is_causal": True},
+    "full": {},
+    "padded": {"attn_mask": torch.arange(9)[None, None, None] < torch.tensor([9, 5])[:, None, None, None]},
+    "window": {"window": 2, "is_causal": True},
+    "packed": {"segment_ids": torch.tensor([[0, 0, 0, 1, 1, 1, 1, 2, 2]] * 2)},
+}
+
+
+@pytest.fixture
+def _fresh_compiler():
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+@pytest.mark.usefixtures("_fresh_compiler")
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("backend", ["auto", *Backend])
+def test_compile_keeps_one_graph(backend, options):
+    inputs = five()
+
+    def loss(*tensors):
+        return split_attention(*tensors, backend=backend, **OPTIONS[options]).square().sum()
+
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(*inputs), loss(*inputs))
+    for ours, theirs in zip(
+        torch.autograd.grad(compiled(*inputs), inputs), torch.autograd.grad(loss(*inputs), inputs), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.needs("g++")
+@pytest.mark.usefixtures("_fresh_compiler")
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compile_to_machine_code(dynamic):
+    def loss(*tensors):
+        return split_attention(*tensors, is_causal=True).square().sum()
+
+    compiled = torch.compile(loss, fullgraph=True, dynamic=dynamic)
+    for tokens in (9, 14):
+        inputs = five(T=tokens)
+        ours = torch.autograd.grad(compiled(*inputs), inputs)
+        for found, expected in zip(ours, torch.autograd.grad(loss(*inputs), inputs), strict=True):
+            torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.usefixtures("_fresh_compiler")
+def test_compile_self_weight_for_inference():
+    q, k, _, own_k, _ = five()
+    compiled = torch.compile(self_weight, fullgraph=True, backend="aot_eager")
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(q, k, own_k, is_causal=True), self_weight(q, k, own_k, is_causal=True))
+
+
+class Exported(torch.nn.Module):
+    def __init__(self, **options):
+        super().__init__()
+        self.options = options
+
+    def forward(self, query, key, value, self_key, self_value, attn_mask=None):
+        return split_attention(
+            query, key, value, self_key, self_value, attn_mask=attn_mask, backend="columns", **self.options
+        )
+
+
+@pytest.mark.parametrize("options", [{"is_causal": True}, {}, {"window": 3}], ids=str)
+@pytest.mark.parametrize("padded", [False, True])
+def test_columns_export_with_dynamic_batch_and_length(options, padded):
+    batch, tokens = torch.export.Dim("batch", min=1, max=64), torch.export.Dim("tokens", min=2, max=512)
+    inputs = tuple(t.detach() for t in five(B=3, T=10))
+    shapes = tuple({0: batch, 2: tokens} for _ in inputs)
+    mask = (torch.rand(3, 1, 1, 10) > 0.3,) if padded else ()
+    mask_shapes = ({0: batch, 3: tokens},) if padded else ()
+    program = torch.export.export(Exported(**options), (*inputs, *mask), dynamic_shapes=(*shapes, *mask_shapes))
+    for B, T in ((1, 2), (5, 33)):
+        new = [t.detach() for t in five(B=B, T=T)]
+        new_mask = (torch.rand(B, 1, 1, T) > 0.3,) if padded else ()
+        expected = split_attention(*new, attn_mask=new_mask[0] if padded else None, backend="reference", **options)
+        torch.testing.assert_close(program.module()(*new, *new_mask), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("mask", "segments", "window", "causal"),
+    [
+        (None, None, None, True),
+        (None, None, None, False),
+        (torch.rand(2, 1, 1, 9) > 0.3, None, None, True),
+        (None, torch.zeros(2, 9, dtype=torch.int64), 2, False),
+    ],
+)
+def test_the_op_keeps_torchs_contract(mask, segments, window, causal, dtype):
+    """Schema, fake kernel, autograd registration and dynamic shapes, as torch itself checks them."""
+    q, k, v, _, own_v = five(dtype=dtype)
+    logit = torch.randn(2, 2, 9, requires_grad=True)
+    args = (q, k, v, logit, own_v, mask, segments, window, causal, 0.25)
+    torch.library.opcheck(ops.attend_with_own, args)
+
+
+def test_nothing_can_be_trained_through_the_log_sum_exp():
+    q, k, v, _, own_v = five()
+    _, lse = ops.attend_with_own(q, k, v, torch.randn(2, 2, 9), own_v, None, None, None, True, 0.25)
+    assert not lse.requires_grad
+
+
+def test_the_op_returns_the_log_sum_exp_of_all_a_row_sees():
+    q, k, v, _, own_v = (t.detach() for t in five(dtype=torch.float64))
+    logit = torch.randn(2, 2, 9, dtype=torch.float64)
+    _, lse = ops.attend_with_own(q, k, v, logit, own_v, None, None, None, True, 0.25)
+    scores = torch.where(torch.eye(9, dtype=torch.bool), logit[..., None], q @ k.mT * 0.25)
+    scores = scores.masked_fill(torch.ones(9, 9, dtype=torch.bool).triu(1), -torch.inf)
+    torch.testing.assert_close(lse, scores.logsumexp(-1))
+
+
+def test_a_second_derivative_is_refused_not_wrong():
+    inputs = five()
+    out = split_attention(*inputs, is_causal=True, backend="shifted")
+    (grad,) = torch.autograd.grad(out.square().sum(), inputs[0], create_graph=True)
+    with pytest.raises(RuntimeError):
+        grad.sum().backward()
+
+
+def test_activation_checkpointing_changes_nothing():
+    inputs = five()
+    plain = torch.autograd.grad(split_attention(*inputs, is_causal=True).square().sum(), inputs)
+    saved = checkpoint(lambda *t: split_attention(*t, is_causal=True), *inputs, use_reentrant=False)
+    for ours, theirs in zip(torch.autograd.grad(saved.square().sum(), inputs), plain, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=0, rtol=0)

@@ -1,0 +1,88 @@
+"""What a fresh interpreter imports, how long that takes, and that nothing hangs on optional packages or asserts."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(code, *flags):
+    done = subprocess.run([sys.executable, *flags, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("module", ["twofold", "twofold.cli"])
+def test_importing_loads_neither_torch_nor_transformers(module):
+    loaded = run(f"import sys, {module}; print([m for m in ('torch', 'transformers', 'numpy') if m in sys.modules])")
+    assert loaded == "[]"
+
+
+def test_importing_is_quick():
+    """Under 50 ms; the best of several, because a busy machine only adds."""
+
+    def best(code):
+        found = []
+        for _ in range(5):
+            start = time.perf_counter()
+            run(code)
+            found.append(time.perf_counter() - start)
+        return min(found)
+
+    assert best("import twofold") - best("pass") < 0.050
+
+
+def test_public_names_are_listed_and_unknown_ones_refused():
+    code = "import twofold; print(set(twofold.__all__) <= set(dir(twofold)), hasattr(twofold, 'nonsense'))"
+    assert run(code) == "True False"
+
+
+BLOCKED = "import sys; sys.modules.update(dict.fromkeys(['triton', 'transformers', 'tyro', 'rich', 'numpy']))\n"
+
+USE = """
+import torch
+from twofold import SplitSelfAttention, self_weight, split_attention, split_attention_weights
+from twofold.attention import AdditiveAttention, CrossAttention, KeyValueBuffer, Rotary
+tensors = [torch.randn(1, 2, 5, 4, requires_grad=True) for _ in range(5)]
+for backend in ("reference", "columns", "shifted"):
+    split_attention(*tensors, is_causal=True, backend=backend).sum().backward()
+self_weight(*tensors[:3]), split_attention_weights(*tensors[:3])
+layer = SplitSelfAttention(8, 2, rotary=Rotary(width=4), qk_norm=True)
+y, past = layer(torch.randn(1, 3, 8), is_causal=True)
+CrossAttention(8, 2)(y, y), AdditiveAttention(8, 8, 4)(y, y)
+print(tuple(layer(torch.randn(1, 1, 8), past)[0].shape))
+"""
+
+
+def test_the_library_works_with_every_optional_package_absent():
+    assert run(BLOCKED + USE) == "(1, 1, 8)"
+
+
+def test_checks_survive_python_dash_o():
+    code = """
+import torch
+from twofold import split_attention
+q = torch.randn(1, 2, 5, 4)
+try:
+    split_attention(q, q, q, q[:, :, 1:])
+except ValueError as error:
+    print(error)
+"""
+    assert "self_key must have shape" in run(code, "-O")
+
+
+def test_a_missing_extra_is_named():
+    code = """
+import sys
+sys.modules["tyro"] = None
+from twofold.cli import main
+sys.exit(main(["bench", "attention"]) - 2)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0
+    assert done.stderr.count("\n") == 1
+    assert "pip install 'twofold[cli]'" in done.stderr
