@@ -54,7 +54,7 @@ bench: setup
 	@$(BIN)/twofold bench attention
 
 docs: setup
-	@$(BIN)/mkdocs build --strict --quiet && echo "site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "site/index.html"
 
 clean:
 	rm -rf .venv site build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -84,7 +84,7 @@ class TestErrorBudget:
     @pytest.mark.parametrize("backend", Backend)
     def test_tied_pairs_err_like_torchs_own_attention(self, backend, device, causal, dtype, sharpness):
         if not serves(backend, device, dtype):
-            return
+            pytest.skip("torch has no float32 flash attention on a GPU")
         q, k, v, *_ = tensors(*self.SHAPE, dtype=dtype, device=device, sharpness=sharpness, layout="projected")
         grad = torch.randn_like(q)
         truth = [t.double() for t in (q, k, v)]
@@ -99,7 +99,7 @@ class TestErrorBudget:
     @pytest.mark.parametrize("layout", ["projected", "plain"])
     def test_split_pairs_err_like_columns(self, layout, backend, device, causal, dtype, sharpness):
         if not serves(backend, device, dtype):
-            return
+            pytest.skip("torch has no float32 flash attention on a GPU")
         inputs = tensors(*self.SHAPE, dtype=dtype, device=device, sharpness=sharpness, layout=layout)
         # Both layouts of the incoming gradient: cuDNN's backward is wrong in one of them unless it is repaired.
         grad = torch.randn(inputs[0].shape, device=device, dtype=dtype)
