@@ -38,6 +38,12 @@ class TestCrossAttention:
         layer.eval()
         assert torch.equal(layer(x, x), layer(x, x))
 
+    def test_bad_arguments(self):
+        with pytest.raises(ValueError, match=r"dropout must be a number from 0 to 1, got 2\.0"):
+            CrossAttention(12, 3, dropout=2.0)
+        with pytest.raises(ValueError, match=r"context must have shape \(B, T, 8\), got \(2, 5, 12\)"):
+            CrossAttention(12, 3, context_width=8)(torch.randn(2, 5, 12), torch.randn(2, 5, 12))
+
 
 class TestAdditiveAttention:
     def test_is_the_published_formula(self):
@@ -65,6 +71,18 @@ class TestAdditiveAttention:
         (grad,) = torch.autograd.grad(context.sum(), x)
         assert grad.isfinite().all()
 
-    def test_a_float_mask_is_refused(self):
-        with pytest.raises(ValueError, match="attn_mask must be bool"):
-            AdditiveAttention(5, 5, 6)(torch.randn(1, 2, 5), torch.randn(1, 2, 5), attn_mask=torch.zeros(2, 2))
+    @pytest.mark.parametrize(
+        ("mask", "message"),
+        [
+            (torch.zeros(2, 2), r"attn_mask must be a bool tensor \(True = may attend\), got torch.float32"),
+            ([True], "attn_mask must be a bool tensor .* got list"),
+            (torch.ones(1, 1, 2, 2, dtype=torch.bool), r"attn_mask must broadcast to \(1, 2, 2\), got \(1, 1, 2, 2\)"),
+        ],
+    )
+    def test_a_wrong_mask_is_refused(self, mask, message):
+        with pytest.raises(ValueError, match=message):
+            AdditiveAttention(5, 5, 6)(torch.randn(1, 2, 5), torch.randn(1, 2, 5), attn_mask=mask)
+
+    def test_another_batch_is_refused(self):
+        with pytest.raises(ValueError, match=r"memory must have shape \(B, S, width\) with query's batch"):
+            AdditiveAttention(5, 5, 6)(torch.randn(2, 2, 5), torch.randn(1, 2, 5))

@@ -73,6 +73,25 @@ def test_learned_positions_end():
         LearnedPositions(4, 6)(torch.zeros(1, 4, 6), start=2)
 
 
+def test_learned_positions_do_not_count_backwards():
+    with pytest.raises(ValueError, match="got positions -1 to -1"):
+        LearnedPositions(4, 6)(torch.zeros(1, 1, 6), start=-1)
+
+
+def test_double_precision_positions():
+    turn = Rotary(width=4).at(torch.tensor([1_000_003]), torch.float64)
+    torch.testing.assert_close(turn.cos[0, 0].item(), math.cos(1_000_003), atol=1e-9, rtol=0)
+    code = SinusoidalPositions(4)(torch.zeros(1, 1, 4, dtype=torch.float64), start=3)
+    torch.testing.assert_close(code[0, 0, 0].item(), math.sin(3), atol=1e-15, rtol=0)
+
+
+def test_senseless_numbers_are_refused():
+    with pytest.raises(ValueError, match="base must be above 1, got 0"):
+        Rotary(width=4, base=0.0)
+    with pytest.raises(ValueError, match="heads must be at least 1, got 0"):
+        Alibi(0)
+
+
 @pytest.mark.parametrize("width", [1, 3, 0])
 def test_odd_widths_are_refused(width):
     with pytest.raises(ValueError, match=f"width must be even and at least 2, got {width}"):

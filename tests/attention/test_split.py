@@ -8,9 +8,8 @@ import torch
 from torch import nn
 
 from twofold import SplitSelfAttention, split_attention
-from twofold.attention import Alibi, KeyValueBuffer, KeyValues, Kind, Rotary, SinusoidalPositions, Yarn
+from twofold.attention import Alibi, Copy, KeyValueBuffer, KeyValues, Kind, Rotary, SinusoidalPositions, Yarn
 from twofold.kernels import reference
-from twofold.kernels.checks import check
 
 WIDTH, HEADS = 24, 4
 
@@ -153,10 +152,7 @@ def test_dropout_only_while_training():
 
 
 def test_another_normaliser_by_replacing_the_attention_function():
-    def sigmoid_attention(query, key, value, self_key=None, self_value=None, **options):
-        return reference.forward(check(query, key, value, self_key, self_value, **options), "sigmoid")
-
-    made, x = layer(attend=sigmoid_attention), x_of()
+    made, x = layer(attend=functools.partial(reference.attend, normaliser="sigmoid")), x_of()
     with torch.no_grad():
         exact, _ = made(x, is_causal=True)
         past = KeyValueBuffer.allocate(2, 2, 7, WIDTH // HEADS, dtype=torch.float64)
@@ -205,12 +201,17 @@ def test_state_is_only_parameters():
     ("arguments", "message"),
     [
         ({"heads": 5}, "heads must divide width 24 unless head_width is given, got 5"),
-        ({"heads": 0}, "heads must be at least 1, got 0"),
-        ({"width": 0}, "width must be at least 1, got 0"),
+        ({"heads": 0}, "heads must be a whole number of at least 1, got 0"),
+        ({"width": 0}, "width must be a whole number of at least 1, got 0"),
         ({"kv_heads": 3}, "kv_heads must divide heads 4, got 3"),
-        ({"head_width": 0}, "head_width must be at least 1, got 0"),
+        ({"head_width": 0}, "head_width must be a whole number of at least 1, got 0"),
         ({"kind": "split"}, "kind must be one of standard, split_key, split_value, split_kv, got 'split'"),
         ({"init": "zero"}, "init must be one of copy, patent, aligned, independent or an initialiser, got 'zero'"),
+        ({"heads": 4.0}, "heads must be a whole number of at least 1, got 4.0"),
+        ({"init": Copy}, "init must be one of copy, patent, aligned, independent or an initialiser, got <class"),
+        ({"init": []}, "init must be one of copy, patent, aligned, independent or an initialiser, got"),
+        ({"dropout": "much"}, "dropout must be a number from 0 to 1, got 'much'"),
+        ({"rotary": True}, "rotary must be None or a Rotary, got True"),
         ({"dropout": 2}, "dropout must be a number from 0 to 1, got 2"),
         ({"rotary": Rotary(width=8)}, r"rotary must be as wide as a head \(6\), got 8"),
     ],
@@ -221,9 +222,26 @@ def test_bad_arguments(arguments, message):
         SplitSelfAttention(**arguments)
 
 
-def test_bad_input():
-    with pytest.raises(ValueError, match=r"x must have shape \(B, T, 24\), got \(2, 7, 25\)"):
-        layer()(torch.randn(2, 7, 25, dtype=torch.float64))
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda made, x: made(x[..., :23]), r"x must have shape \(B, T, 24\), got \(2, 7, 23\)"),
+        (lambda made, x: made(x.tolist()), r"x must be a torch\.Tensor, got list"),
+        (lambda made, x: made(x.float()), "x must have the layer's dtype torch.float64, got torch.float32"),
+        (lambda made, x: made(x, (x, x)), "past must be None, KeyValues or a KeyValueBuffer, got tuple"),
+        (
+            lambda made, x: made(x, KeyValues(*torch.zeros(2, 2, 4, 3, 6, dtype=torch.float64))),
+            r"past must hold keys of shape \(2, 2, length, 6\), got \(2, 4, 3, 6\)",
+        ),
+        (
+            lambda made, x: made(x, positions=torch.tensor([3])),
+            r"positions must have shape \(T,\) = \(7,\) or \(B, T\) = \(2, 7\), got \(1,\)",
+        ),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(layer(), x_of())
 
 
 def test_equals_torchs_multihead_attention():

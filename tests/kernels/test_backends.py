@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
+from tests.kernels.portable import PORTABLE
 from twofold import self_weight, split_attention, split_attention_weights
 from twofold.kernels.api import Backend
 
@@ -81,7 +82,7 @@ def serves(backend, device, dtype):
 class TestErrorBudget:
     SHAPE = (2, 4, 4, 129, 129, 32)
 
-    @pytest.mark.parametrize("backend", Backend)
+    @pytest.mark.parametrize("backend", PORTABLE)
     def test_tied_pairs_err_like_torchs_own_attention(self, backend, device, causal, dtype, sharpness):
         if not serves(backend, device, dtype):
             pytest.skip("torch has no float32 flash attention on a GPU")
@@ -181,7 +182,7 @@ def test_any_call_that_several_backends_serve_has_one_answer(data):
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("mask", [None, "entries", "numbers"])
-@pytest.mark.parametrize("backend", Backend)
+@pytest.mark.parametrize("backend", PORTABLE)
 def test_gradcheck(backend, mask, causal):
     inputs = [t.requires_grad_() for t in tensors(1, 2, 1, 5, 6, 3)]
     mask = None if mask is None else MASKS[mask](1, 2, 5, 6)

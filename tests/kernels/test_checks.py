@@ -6,8 +6,8 @@ import re
 import pytest
 import torch
 
+from tests.kernels.portable import PORTABLE
 from twofold import self_weight, split_attention, split_attention_weights
-from twofold.kernels.api import Backend
 
 
 def good(**changes):
@@ -92,6 +92,15 @@ CASES = {
     "dropout NaN": ({"dropout_p": math.nan}, "dropout_p must be a number from 0 to 1, got nan"),
     "dropout bool": ({"dropout_p": True}, "dropout_p must be a number from 0 to 1, got True"),
     "scale infinite": ({"scale": math.inf}, "scale must be None or a finite number, got inf"),
+    "scale beyond float32": ({"scale": 10**400}, f"scale must be None or a finite number, got {10**400}"),
+    "sparse query": (
+        {"query": torch.zeros(2, 4, 7, 16).to_sparse()},
+        "query must be a dense tensor, got layout torch.sparse_coo",
+    ),
+    "sparse mask": (
+        {"attn_mask": torch.ones(7, 7, dtype=torch.bool).to_sparse()},
+        "attn_mask must be a dense tensor, got layout torch.sparse_coo",
+    ),
     "scale text": ({"scale": "1"}, "scale must be None or a finite number, got '1'"),
     "softcap zero": ({"softcap": 0}, "softcap must be None or a finite number above 0, got 0"),
     "softcap infinite": ({"softcap": math.inf}, "softcap must be None or a finite number above 0, got inf"),
@@ -129,7 +138,7 @@ CASES = {
         {name: randn(2, 4, 7, 0) for name in ("query", "key", "self_key")},
         "query must have a head width D of at least 1, got 0",
     ),
-    "backend": ({"backend": "flash"}, "backend must be one of auto, reference, columns, shifted, got 'flash'"),
+    "backend": ({"backend": "flash"}, "backend must be one of auto, reference, columns, shifted, triton, got 'flash'"),
 }
 
 
@@ -218,5 +227,5 @@ class TestANamedBackendNeverFallsBack:
 def test_backends_are_also_given_by_their_enum():
     tensors = [torch.randn(1, 1, 4, 8) for _ in range(5)]
     expected = split_attention(*tensors)
-    for backend in Backend:
+    for backend in PORTABLE:
         torch.testing.assert_close(split_attention(*tensors, backend=backend), expected)

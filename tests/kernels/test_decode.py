@@ -87,7 +87,35 @@ def test_a_wrong_cache_is_refused(change, message):
         decode_attention(*tensors, *change(*caches(tensors[1], tensors[2])), enable_gqa=True)
 
 
-def test_decoding_cannot_be_trained_through():
-    tensors = [t.requires_grad_() for t in cut(tokens_of("split_kv"), slice(0, 1))]
+@pytest.mark.parametrize("trained", range(5))
+def test_decoding_cannot_be_trained_through(trained):
+    tensors = cut(tokens_of("split_kv"), slice(0, 1))
+    stores = caches(tensors[1], tensors[2])
+    tensors[trained].requires_grad_()
     with pytest.raises(ValueError, match="decoding overwrites its cache"):
-        decode_attention(*tensors, *caches(tensors[1].detach(), tensors[2].detach()), 0, enable_gqa=True)
+        decode_attention(*tensors, *stores, 0, enable_gqa=True)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda t: t.update(key=t["key"][:, :, :1]), r"key must have shape \(2, 2, 3, 6\), got \(2, 2, 1, 6\)"),
+        (lambda t: t.update(value=t["value"][:, :1]), r"value must have shape \(2, 2, 3, 6\), got \(2, 1, 3, 6\)"),
+        (lambda t: t.update(self_key=torch.zeros(6)), r"self_key must have shape \(2, 2, 3, 6\), got \(6,\)"),
+        (lambda t: t.update(self_key=3), r"self_key must have shape \(2, 2, 3, 6\), got 3"),
+        (lambda t: t.update(self_value=t["value"].float()), "self_value must be torch.float64 on cpu like query, got"),
+        (lambda t: t.update(key=None), "key must be a tensor of 4 dimensions"),
+        (lambda t: t.update(length=1.0), "length must be a whole number, got 1.0"),
+    ],
+)
+def test_what_does_not_fit_is_not_written(spoil, message):
+    names = ("query", "key", "value", "self_key", "self_value")
+    given = dict(zip(names, cut(tokens_of("split_kv"), slice(0, 3)), strict=True))
+    stores = caches(given["key"], given["value"])
+    given["length"] = 0
+    spoil(given)
+    length = given.pop("length")
+    with pytest.raises(ValueError, match=message):
+        decode_attention(*given.values(), *stores, length, enable_gqa=True)
+    assert (stores[0] == 9).all()
+    assert (stores[1] == 9).all()

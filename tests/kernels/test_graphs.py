@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from tests.kernels.portable import PORTABLE
 from twofold import self_weight, split_attention
 from twofold.kernels import ops
-from twofold.kernels.api import Backend
 
 
 def five(B=2, H=2, T=9, D=8, dtype=torch.float32):
@@ -31,7 +31,7 @@ def _fresh_compiler():
 
 @pytest.mark.usefixtures("_fresh_compiler")
 @pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("backend", ["auto", *Backend])
+@pytest.mark.parametrize("backend", ["auto", *PORTABLE])
 def test_compile_keeps_one_graph(backend, options):
     inputs = five()
 
@@ -143,3 +143,37 @@ def test_activation_checkpointing_changes_nothing():
     saved = checkpoint(lambda *t: split_attention(*t, is_causal=True), *inputs, use_reentrant=False)
     for ours, theirs in zip(torch.autograd.grad(saved.square().sum(), inputs), plain, strict=True):
         torch.testing.assert_close(ours, theirs, atol=0, rtol=0)
+
+
+@pytest.mark.usefixtures("_fresh_compiler")
+def test_compile_takes_numbers_as_arguments_and_grouped_heads_of_any_size():
+    q, k, v = (tensor.detach() for tensor in five()[:3])
+    scaled = torch.compile(lambda s: split_attention(q, k, v, scale=s), fullgraph=True, backend="aot_eager")
+    for scale in (0.1, 0.2):
+        torch.testing.assert_close(scaled(scale), split_attention(q, k, v, scale=scale))
+    grouped = torch.compile(
+        lambda q, k, v: split_attention(q, k, v, enable_gqa=True), fullgraph=True, backend="aot_eager", dynamic=True
+    )
+    torch.testing.assert_close(grouped(q, k[:, :1], v[:, :1]), split_attention(q, k[:, :1], v[:, :1], enable_gqa=True))
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+@pytest.mark.parametrize("backend", ["columns", "reference"])
+def test_export_with_more_keys_than_queries_both_dynamic(backend, numbers):
+    class Chunk(torch.nn.Module):
+        def forward(self, query, key, value, self_key, self_value, attn_mask):
+            tensors = (query, key, value, self_key, self_value)
+            return split_attention(*tensors, attn_mask=attn_mask, is_causal=True, backend=backend)
+
+    def inputs(T, S):
+        tensors = [torch.randn(1, 2, n, 8) for n in (T, S, S, T, T)]
+        mask = torch.rand(T, S) > 0.3
+        return *tensors, torch.zeros(T, S).masked_fill(~mask, -torch.inf) if numbers else mask
+
+    T, S = torch.export.Dim("T", min=2, max=99), torch.export.Dim("S", min=2, max=99)
+    shapes = ({2: T}, {2: S}, {2: S}, {2: T}, {2: T}, {0: T, 1: S})
+    program = torch.export.export(Chunk(), inputs(5, 8), dynamic_shapes=shapes)
+    for sizes in ((4, 9), (7, 20)):
+        given = inputs(*sizes)
+        expected = split_attention(*given[:5], attn_mask=given[5], is_causal=True, backend="shifted")
+        torch.testing.assert_close(program.module()(*given), expected)

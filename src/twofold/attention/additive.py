@@ -26,11 +26,19 @@ class AdditiveAttention(nn.Module):
 
     def forward(self, query: Tensor, memory: Tensor, *, attn_mask: Tensor | None = None) -> Attended:
         """query (B, T, query width), memory (B, S, memory width); attn_mask bool, broadcastable to (B, T, S)."""
+        if query.dim() != 3 or memory.dim() != 3 or query.shape[0] != memory.shape[0]:
+            raise ValueError(
+                f"memory must have shape (B, S, width) with query's batch, got {tuple(memory.shape)} for a query of "
+                f"{tuple(query.shape)}"
+            )
         hidden = torch.tanh(self.query(query)[:, :, None] + self.memory(memory)[:, None])
         scores = self.score(hidden)[..., 0]
         if attn_mask is not None:
-            if attn_mask.dtype != torch.bool:
-                raise ValueError(f"attn_mask must be bool (True = may attend), got {attn_mask.dtype}")
+            if not isinstance(attn_mask, Tensor) or attn_mask.dtype != torch.bool:
+                found = getattr(attn_mask, "dtype", type(attn_mask).__name__)
+                raise ValueError(f"attn_mask must be a bool tensor (True = may attend), got {found}")
+            if attn_mask.dim() > 3 or torch.broadcast_shapes(attn_mask.shape, scores.shape) != scores.shape:
+                raise ValueError(f"attn_mask must broadcast to {tuple(scores.shape)}, got {tuple(attn_mask.shape)}")
             scores = scores.masked_fill(~attn_mask, -math.inf)
             empty = ~attn_mask.any(-1, keepdim=True)
             weights = scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)

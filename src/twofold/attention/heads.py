@@ -1,24 +1,38 @@
 """From model width to heads and back."""
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 
 def check_heads(width: int, heads: int, kv_heads: int | None, head_width: int | None) -> tuple[int, int, int]:
     """heads, kv_heads and head_width with their defaults filled in, or a ValueError."""
-    if width < 1:
-        raise ValueError(f"width must be at least 1, got {width}")
-    if heads < 1:
-        raise ValueError(f"heads must be at least 1, got {heads}")
+    for name, number in (("width", width), ("heads", heads), ("kv_heads", kv_heads), ("head_width", head_width)):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+            raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
     if head_width is None:
         if width % heads:
             raise ValueError(f"heads must divide width {width} unless head_width is given, got {heads}")
         head_width = width // heads
-    elif head_width < 1:
-        raise ValueError(f"head_width must be at least 1, got {head_width}")
     kv_heads = heads if kv_heads is None else kv_heads
-    if kv_heads < 1 or heads % kv_heads:
+    if heads % kv_heads:
         raise ValueError(f"kv_heads must divide heads {heads}, got {kv_heads}")
     return heads, kv_heads, head_width
+
+
+def check_dropout(dropout: float) -> float:
+    if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0 <= dropout <= 1:
+        raise ValueError(f"dropout must be a number from 0 to 1, got {dropout!r}")
+    return dropout
+
+
+def check_input(name: str, x: Tensor, layer: nn.Linear) -> None:
+    """x must be what the layer's projection takes: (B, T, width), in its dtype unless autocast casts it."""
+    if not isinstance(x, Tensor):
+        raise ValueError(f"{name} must be a torch.Tensor, got {type(x).__name__}")
+    if x.dim() != 3 or x.shape[-1] != layer.in_features:
+        raise ValueError(f"{name} must have shape (B, T, {layer.in_features}), got {tuple(x.shape)}")
+    if x.dtype != layer.weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise ValueError(f"{name} must have the layer's dtype {layer.weight.dtype}, got {x.dtype}")
 
 
 def split(x: Tensor, heads: int) -> Tensor:

@@ -101,9 +101,9 @@ BY_NAME: dict[str, Init] = {
 
 
 def init_of(chosen: str | Init) -> Init:
-    if callable(chosen):
+    if callable(chosen) and not isinstance(chosen, type):
         return chosen
-    if chosen not in BY_NAME:
+    if not isinstance(chosen, str) or chosen not in BY_NAME:
         raise ValueError(f"init must be one of {', '.join(BY_NAME)} or an initialiser, got {chosen!r}")
     return BY_NAME[chosen]
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 Combine = Literal["add", "concatenate"]
 
 
-def sinusoidal(positions: Tensor, width: int, base: float = 10_000.0) -> Tensor:
+def sinusoidal(positions: Tensor, width: int, base: float = 10_000.0, dtype: torch.dtype = torch.float32) -> Tensor:
     """The fixed code of 2017, in radians: feature 2j is sin(p / base^(2j/width)), feature 2j + 1 its cosine.
 
     positions (...,) -> (..., width). Moving by a distance turns each (sin, cos) pair by a fixed angle.
@@ -23,7 +23,7 @@ def sinusoidal(positions: Tensor, width: int, base: float = 10_000.0) -> Tensor:
         raise ValueError(f"width must be even and at least 2, got {width}")
     exponents = torch.arange(0, width, 2, device=positions.device, dtype=torch.float64) / width
     angles = positions.double()[..., None] * base**-exponents
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).float()
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).to(dtype)
 
 
 class SinusoidalPositions(nn.Module):
@@ -37,7 +37,7 @@ class SinusoidalPositions(nn.Module):
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """`start`: the position of the first token of x."""
         positions = torch.arange(start, start + x.shape[1], device=x.device)
-        return _combined(x, sinusoidal(positions, self.width, self.base).to(x.dtype), self.combine)
+        return _combined(x, sinusoidal(positions, self.width, self.base, x.dtype), self.combine)
 
 
 class LearnedPositions(nn.Module):
@@ -51,7 +51,7 @@ class LearnedPositions(nn.Module):
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         stop, room = start + x.shape[1], self.table.num_embeddings
-        if stop > room:
+        if start < 0 or stop > room:
             raise ValueError(f"x must end within the {room} learned positions, got positions {start} to {stop - 1}")
         return _combined(x, self.table.weight[start:stop].to(x.dtype), self.combine)
 
@@ -75,6 +75,10 @@ class Alibi:
     """ALiBi (Press et al. 2021): every head pays a fixed price per token of distance. A mask, not an embedding."""
 
     heads: int
+
+    def __post_init__(self) -> None:
+        if self.heads < 1:
+            raise ValueError(f"heads must be at least 1, got {self.heads}")
 
     def slopes(self) -> Tensor:
         """(heads,): 2^(-8/n), 2^(-16/n), ... for n a power of two, filled up from the next power otherwise."""

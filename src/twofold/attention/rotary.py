@@ -40,7 +40,7 @@ class Yarn:
 
         low = max(math.floor(pair_that_turns(self.beta_fast)), 0)
         high = min(math.ceil(pair_that_turns(self.beta_slow)), width - 1)
-        pairs = torch.arange(width // 2, device=frequencies.device, dtype=torch.float32)
+        pairs = torch.arange(width // 2, device=frequencies.device, dtype=frequencies.dtype)
         kept = 1 - ((pairs - low) / max(high - low, 0.001)).clamp(0, 1)
         return frequencies / self.factor * (1 - kept) + frequencies * kept
 
@@ -69,16 +69,19 @@ class Rotary:
     def __post_init__(self) -> None:
         if self.width < 2 or self.width % 2:
             raise ValueError(f"width must be even and at least 2, got {self.width}")
+        if self.base <= 1:
+            raise ValueError(f"base must be above 1, got {self.base}")
 
     def at(self, positions: Tensor, dtype: torch.dtype) -> Turn:
         """The turn of `positions`, (T,) or (B, T), ready for tensors (B, H, T, D)."""
-        pairs = torch.arange(0, self.width, 2, device=positions.device, dtype=torch.float32)
+        exact = torch.float64 if dtype == torch.float64 else torch.float32
+        pairs = torch.arange(0, self.width, 2, device=positions.device, dtype=exact)
         frequencies = self.base ** (-pairs / self.width)
         magnitude = 1.0
         if self.scaling is not None:
             frequencies = self.scaling.stretched(frequencies, self.width, self.base)
             magnitude = self.scaling.magnitude
-        angles = positions.float()[..., None] * frequencies
+        angles = positions.to(exact)[..., None] * frequencies
         angles = torch.cat([angles, angles], dim=-1)
         if positions.dim() == 2:
             angles = angles[:, None]

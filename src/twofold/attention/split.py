@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import rms_norm
 
 from twofold.attention.cache import KeyValueBuffer, KeyValues
-from twofold.attention.heads import check_heads, merged, split
+from twofold.attention.heads import check_dropout, check_heads, check_input, merged, split
 from twofold.attention.initialise import Init, init_of
 from twofold.attention.rotary import Rotary
 from twofold.kernels.api import split_attention
@@ -67,7 +67,8 @@ class SplitSelfAttention(nn.Module):
         qk_norm: normalise queries and keys (own ones too) to unit mean square, with a learned gain.
         rotary: positions that turn queries and keys; None: the layer does not know where a token stands.
         dropout: of the weights, while training.
-        attend: the attention function; replace it to fix a backend or, by `reference.forward`, another normaliser.
+        attend: the attention function; a `functools.partial` of `split_attention` fixes a backend, one of
+            `twofold.kernels.reference.attend` brings another normaliser.
     """
 
     def __init__(
@@ -91,12 +92,12 @@ class SplitSelfAttention(nn.Module):
         self.heads, self.kv_heads, self.head_width = check_heads(width, heads, kv_heads, head_width)
         if kind not in tuple(Kind):
             raise ValueError(f"kind must be one of {', '.join(Kind)}, got {kind!r}")
-        if not 0 <= dropout <= 1:
-            raise ValueError(f"dropout must be a number from 0 to 1, got {dropout!r}")
+        if rotary is not None and not isinstance(rotary, Rotary):
+            raise ValueError(f"rotary must be None or a Rotary, got {rotary!r}")
         if rotary is not None and rotary.width != self.head_width:
             raise ValueError(f"rotary must be as wide as a head ({self.head_width}), got {rotary.width}")
         self.kind = Kind(kind)
-        self.rotary, self.dropout, self.attend = rotary, dropout, attend
+        self.rotary, self.dropout, self.attend = rotary, check_dropout(dropout), attend
 
         def linear(heads: int) -> nn.Linear:
             return nn.Linear(width, heads * self.head_width, bias=bias, device=device, dtype=dtype)
@@ -125,6 +126,9 @@ class SplitSelfAttention(nn.Module):
         if self.rotary is not None:
             if positions is None:
                 positions = torch.arange(x.shape[1], device=x.device)
+            if tuple(positions.shape) not in ((x.shape[1],), (1, x.shape[1]), (x.shape[0], x.shape[1])):
+                expected = f"(T,) = ({x.shape[1]},) or (B, T) = {tuple(x.shape[:2])}"
+                raise ValueError(f"positions must have shape {expected}, got {tuple(positions.shape)}")
             turn = self.rotary.at(positions, query.dtype)
             query, key = turn(query), turn(key)
             self_key = None if self_key is None else turn(self_key)
@@ -150,8 +154,8 @@ class SplitSelfAttention(nn.Module):
         Returns:
             (B, T, C), and the past for the next call.
         """
-        if x.dim() != 3 or x.shape[-1] != self.query.in_features:
-            raise ValueError(f"x must have shape (B, T, {self.query.in_features}), got {tuple(x.shape)}")
+        check_input("x", x, self.query)
+        self._check_past(past, x.shape[0])
         if positions is None and past is not None:
             positions = torch.arange(past.length, past.length + x.shape[1], device=x.device)
         new = self.project(x, positions)
@@ -163,6 +167,16 @@ class SplitSelfAttention(nn.Module):
         seen = KeyValues(new.key, new.value) if past is None else past.extended(new.key, new.value)
         out = self.attend(new.query, seen.key, seen.value, new.self_key, new.self_value, **options)
         return self.output(merged(out)), seen
+
+    def _check_past(self, past: object, batch: int) -> None:
+        if past is None:
+            return
+        if not isinstance(past, KeyValues | KeyValueBuffer):
+            raise ValueError(f"past must be None, KeyValues or a KeyValueBuffer, got {type(past).__name__}")
+        found = (past.key.shape[0], past.key.shape[1], past.key.shape[3])
+        if found != (batch, self.kv_heads, self.head_width):
+            expected = f"({batch}, {self.kv_heads}, length, {self.head_width})"
+            raise ValueError(f"past must hold keys of shape {expected}, got {tuple(past.key.shape)}")
 
     def extra_repr(self) -> str:
         return f"kind={self.kind}, heads={self.heads}, kv_heads={self.kv_heads}, head_width={self.head_width}"

@@ -48,7 +48,7 @@ class Attention:
     """Number format of the tensors."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Where to run."""
-    backends: tuple[Literal["reference", "columns", "shifted"], ...] = ("shifted", "columns")
+    backends: tuple[Literal["reference", "columns", "shifted", "triton"], ...] = ("shifted", "columns")
     """Backends to measure, besides the one that `auto` takes; one that cannot serve a case is left out."""
     rounds: int = 10
     """How often everything is timed; the median is reported."""

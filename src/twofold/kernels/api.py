@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Unpack
 import torch
 from torch import Tensor
 
-from twofold.kernels import columns, reference, shifted
+from twofold.kernels import columns, fused, reference, shifted
 from twofold.kernels.checks import Call, Options, check
 
 
@@ -20,6 +20,7 @@ class Backend(StrEnum):
     REFERENCE = "reference"
     COLUMNS = "columns"
     SHIFTED = "shifted"
+    TRITON = "triton"
 
 
 class Choice(NamedTuple):
@@ -31,6 +32,7 @@ MODULES: dict[Backend, ModuleType] = {
     Backend.REFERENCE: reference,
     Backend.COLUMNS: columns,
     Backend.SHIFTED: shifted,
+    Backend.TRITON: fused,
 }
 
 
@@ -70,7 +72,7 @@ def split_attention(
         window: let query i see slots at most this far from its own; 0: only itself.
         softcap: c in c * tanh(score / c), applied after `scale` and before the mask.
         segment_ids: (B, T) whole numbers, S = T: tokens of different numbers do not see each other.
-        backend: "auto", "reference", "columns" or "shifted".
+        backend: "auto", "reference", "columns", "shifted" or "triton".
 
     Returns:
         (B, Hq, T, Dv) in query's dtype.
@@ -148,6 +150,8 @@ def choose(call: Call) -> Choice:
     """What "auto" runs, and why. A pure function of the call."""
     if call.has_empty_side:
         return Choice(Backend.REFERENCE, "a dimension is 0")
+    if call.has_tangent:
+        return Choice(Backend.REFERENCE, "only the reference can be differentiated forwards")
     if call.softcap is not None:
         return Choice(Backend.REFERENCE, "only the reference applies a softcap")
     if not call.is_split:

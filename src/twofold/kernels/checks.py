@@ -12,8 +12,11 @@ from typing import NamedTuple, TypedDict
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+# Beyond this float32, in which half precision is computed, has only infinity.
+LARGEST = torch.finfo(torch.float32).max
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
@@ -70,6 +73,13 @@ class Call(NamedTuple):
         return self.is_causal or any(option is not None for option in given)
 
     @property
+    def has_tangent(self) -> bool:
+        """Somebody differentiates forwards (torch.func.jvp), which custom ops would drop without a word."""
+        if torch.compiler.is_compiling():
+            return False
+        return any(t is not None and forward_ad.unpack_dual(t).tangent is not None for t in self[:6])
+
+    @property
     def has_empty_side(self) -> bool:
         """Some dimension is 0. The library kernels may crash on that, the reference does not."""
         return 0 in self.query.shape or 0 in self.key.shape or 0 in self.value.shape
@@ -111,11 +121,15 @@ def check(
     _check_flag("is_causal", is_causal)
     _check_number("dropout_p", dropout_p, "a number from 0 to 1", lambda x: 0 <= x <= 1)
     if scale is not None:
-        _check_number("scale", scale, "None or a finite number", math.isfinite)
+        _check_number("scale", scale, "None or a finite number", lambda x: abs(x) <= LARGEST)
     if softcap is not None:
-        _check_number("softcap", softcap, "None or a finite number above 0", lambda x: 0 < x < math.inf)
+        _check_number("softcap", softcap, "None or a finite number above 0", lambda x: 0 < x <= LARGEST)
     if window is not None and (isinstance(window, bool) or not isinstance(window, int) or window < 0):
         raise ValueError(f"window must be None or a whole number of at least 0, got {window!r}")
+    scale = 1.0 / math.sqrt(D) if scale is None else float(scale)
+    if scale <= 0:
+        # Library kernels multiply their -inf by the scale; a sign or a zero is exact in the query instead.
+        query, scale = (query * 0.0, 1.0) if scale == 0 else (-query, -scale)
     if S < T:
         _check_cross(S, T, self_key, self_value, is_causal, window, segment_ids)
     return Call(
@@ -128,8 +142,8 @@ def check(
         # A single query owns the last slot, so everything is its past.
         is_causal=is_causal and T > 1,
         dropout_p=float(dropout_p),
-        scale=1.0 / math.sqrt(D) if scale is None else float(scale),
-        window=window,
+        scale=scale,
+        window=None if window is None else min(window, S),
         softcap=None if softcap is None else float(softcap),
         segment_ids=_checked_segments(segment_ids, query, B, T, S),
     )
@@ -138,6 +152,8 @@ def check(
 def _check_tensor(name: str, tensor: object, *, like: Tensor) -> None:
     if not isinstance(tensor, Tensor):
         raise ValueError(f"{name} must be a torch.Tensor, got {type(tensor).__name__}")
+    if tensor.layout != torch.strided or tensor.is_nested:
+        raise ValueError(f"{name} must be a dense tensor, got layout {tensor.layout}")
     if tensor.dim() != 4:
         raise ValueError(f"{name} must have 4 dimensions (batch, heads, tokens, width), got {tuple(tensor.shape)}")
     if tensor.dtype not in FLOATS:
@@ -205,9 +221,14 @@ def _checked_mask(mask: Tensor | None, query: Tensor, full: tuple[int, ...]) -> 
         raise ValueError(f"attn_mask must be bool (True = may attend) or float (added), got {mask.dtype}")
     if mask.device != query.device:
         raise ValueError(f"attn_mask must be on query's device {query.device}, got {mask.device}")
+    if mask.layout != torch.strided or mask.is_nested:
+        raise ValueError(f"attn_mask must be a dense tensor, got layout {mask.layout}")
     shape = (1,) * (4 - mask.dim()) + tuple(mask.shape)
     if mask.dim() > 4 or any(have not in (1, want) for have, want in zip(shape, full, strict=True)):
         raise ValueError(f"attn_mask must broadcast to (B, Hq, T, S) = {full}, got {tuple(mask.shape)}")
+    if mask.dtype == torch.float64 and query.dtype != torch.float64:
+        # What is finite stays finite: float32 would turn a float64's most negative number into -inf.
+        mask = torch.where(mask == -math.inf, -math.inf, mask.clamp(-LARGEST, LARGEST)).float()
     return mask.reshape(shape)
 
 

@@ -11,19 +11,22 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from twofold.kernels import masks
+from twofold.kernels import library, masks
 from twofold.kernels.checks import Call
 
 
 def why_not(call: Call) -> str | None:
     if call.softcap is not None:
         return "softcap is not part of scaled_dot_product_attention"
-    if call.has_empty_side:
-        return "a dimension is 0, on which library kernels may crash"
     return None
 
 
 def forward(call: Call) -> Tensor:
+    if call.has_empty_side:
+        # Library kernels may crash on that; the answer is empty or 0, and so is every gradient.
+        inputs = [tensor for tensor in call[:5] if tensor is not None]
+        zero = torch.stack([tensor.sum() for tensor in inputs]).sum() * 0.0
+        return zero.expand(*call.query.shape[:3], call.value.shape[-1])
     if not call.is_split and not call.is_masked:
         return _library(call, call.key, call.value)
     only_causal = call.window is None and call.segment_ids is None and call.attn_mask is None
@@ -50,7 +53,11 @@ def forward(call: Call) -> Tensor:
     empty = ~may.any(-1, keepdim=True)
     may = may | empty
     if mask.dtype != torch.bool:
-        may = masks.bias(may, mask, mask.dtype).masked_fill(empty, 0.0).to(call.query.dtype)
+        mask = mask.to(library.lse_dtype(call.query.dtype))
+        may = masks.bias(may, mask - masks.row_shift(may, mask), mask.dtype).masked_fill(empty, 0.0)
+        if call.query.device.type != "cpu":
+            # Only the CPU's kernel adds a float32 mask to half-precision scores.
+            may = may.to(call.query.dtype)
     return _library(call, key, value, may).masked_fill(empty, 0.0)
 
 
@@ -67,7 +74,7 @@ def _masks_with_own_columns(call: Call, may: Tensor) -> tuple[Tensor, Tensor | N
     if call.attn_mask is None:
         return _beside(may, diagonal, call), None
     own = masks.own_entries(call.attn_mask, call.keys - call.queries, call.queries)[..., None]
-    diagonal = diagonal & (own if own.dtype == torch.bool else own > -math.inf)
+    diagonal = diagonal & (own if own.dtype == torch.bool else own != -math.inf)
     return _beside(may, diagonal, call), _beside(call.attn_mask, own, call)
 
 
@@ -85,5 +92,5 @@ def _library(call: Call, key: Tensor, value: Tensor, mask: Tensor | None = None,
         is_causal=is_causal,
         dropout_p=call.dropout_p,
         scale=call.scale,
-        enable_gqa=call.groups > 1,
+        enable_gqa=bool(call.groups > 1),
     )

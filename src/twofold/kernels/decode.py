@@ -40,10 +40,13 @@ def decode_attention(
     Returns:
         (B, Hq, T, Dv).
     """
+    _check_tokens(query, key, value, self_key, self_value)
     for name, tensor, cache in (("key", key, key_cache), ("value", value, value_cache)):
         _check_cache(name, tensor, cache, length)
-    if torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value)):
-        raise ValueError("query, key and value must not require a gradient here: decoding overwrites its cache")
+    if torch.is_grad_enabled() and any(
+        t is not None and t.requires_grad for t in (query, key, value, self_key, self_value)
+    ):
+        raise ValueError("query, keys and values must not require a gradient here: decoding overwrites its cache")
     filled = length + query.shape[2]
     new = slice(length, filled)
     keys, values = key_cache[:, :, :filled], value_cache[:, :, :filled]
@@ -58,6 +61,29 @@ def decode_attention(
         key_cache[:, :, new], value_cache[:, :, new] = key, value
 
 
+def _check_tokens(
+    query: Tensor, key: Tensor, value: Tensor, self_key: Tensor | None, self_value: Tensor | None
+) -> None:
+    """Writing into a cache would broadcast what does not fit, so everything must fit before."""
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if not isinstance(tensor, Tensor) or tensor.dim() != 4:
+            raise ValueError(
+                f"{name} must be a tensor of 4 dimensions (batch, heads, tokens, width), got {tensor!r:.60}"
+            )
+    B, _, T, _ = query.shape
+    for name, tensor, like in (
+        ("key", key, (B, key.shape[1], T, query.shape[3])),
+        ("value", value, (B, key.shape[1], T, value.shape[3])),
+        ("self_key", self_key, tuple(key.shape)),
+        ("self_value", self_value, tuple(value.shape)),
+    ):
+        if tensor is not None and (not isinstance(tensor, Tensor) or tuple(tensor.shape) != like):
+            raise ValueError(f"{name} must have shape {like}, got {tuple(getattr(tensor, 'shape', ())) or tensor!r}")
+        if tensor is not None and (tensor.dtype, tensor.device) != (query.dtype, query.device):
+            expected, found = f"{query.dtype} on {query.device}", f"{tensor.dtype} on {tensor.device}"
+            raise ValueError(f"{name} must be {expected} like query, got {found}")
+
+
 def _check_cache(name: str, tensor: Tensor, cache: Tensor, length: int) -> None:
     expected = (*tensor.shape[:2], "capacity", tensor.shape[3])
     if cache.dim() != 4 or (*cache.shape[:2], cache.shape[3]) != (*tensor.shape[:2], tensor.shape[3]):
@@ -66,5 +92,7 @@ def _check_cache(name: str, tensor: Tensor, cache: Tensor, length: int) -> None:
         raise ValueError(
             f"{name}_cache must be {tensor.dtype} on {tensor.device} like {name}, got {cache.dtype} on {cache.device}"
         )
+    if isinstance(length, bool) or not isinstance(length, int):
+        raise ValueError(f"length must be a whole number, got {length!r}")
     if not 0 <= length <= cache.shape[2] - tensor.shape[2]:
         raise ValueError(f"length must leave room for {tensor.shape[2]} tokens in {cache.shape[2]} slots, got {length}")

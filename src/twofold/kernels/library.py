@@ -55,7 +55,7 @@ def forward(
 
     `bias` is added to the scores, broadcasts to (B, Hq, T, S) and has the dtype of `lse_dtype`.
     """
-    query, key, value = _unit_stride(query), _unit_stride(key), _unit_stride(value)
+    query, key, value = unit_stride(query), unit_stride(key), unit_stride(value)
     match library:
         case "cpu_flash":
             out, lse = aten._scaled_dot_product_flash_attention_for_cpu(
@@ -86,7 +86,7 @@ def backward(
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of query, key and value. `out` and `lse` may be those of a larger softmax that this is a part of."""
-    query, key, value, out = _unit_stride(query), _unit_stride(key), _unit_stride(value), _unit_stride(out)
+    query, key, value, out = unit_stride(query), unit_stride(key), unit_stride(value), unit_stride(out)
     grad = _laid_out_like(grad, out)
     T, S = query.shape[2], key.shape[2]
     match library:
@@ -108,7 +108,7 @@ def backward(
             )  # fmt: skip
 
 
-def _unit_stride(tensor: Tensor) -> Tensor:
+def unit_stride(tensor: Tensor) -> Tensor:
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 

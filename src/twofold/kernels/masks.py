@@ -40,7 +40,7 @@ def allowed(
         may = may & (segment_ids[:, rows, None] == segment_ids[:, None, columns])[:, None]
     if attn_mask is not None:
         block = cut(attn_mask, rows, columns)
-        may = may & (block if block.dtype == torch.bool else block > -math.inf)
+        may = may & (block if block.dtype == torch.bool else block != -math.inf)
     return may
 
 
@@ -56,7 +56,8 @@ def cut(mask: Tensor, rows: slice, columns: slice) -> Tensor:
 def bias(may: Tensor, attn_mask: Tensor | None, dtype: torch.dtype) -> Tensor:
     """What is added to the scores: a float mask's numbers, and -inf wherever `may` says no."""
     if attn_mask is not None and attn_mask.dtype != torch.bool:
-        return attn_mask.to(dtype).masked_fill(~may, -math.inf)
+        # The floor keeps an allowed entry from becoming a forbidden one by overflow.
+        return attn_mask.to(dtype).clamp_min(torch.finfo(dtype).min).masked_fill(~may, -math.inf)
     return torch.zeros((), dtype=dtype, device=may.device).masked_fill(~may, -math.inf)
 
 
@@ -66,4 +67,16 @@ def own_entries(mask: Tensor, first_own: int, queries: int) -> Tensor:
         return mask[..., 0]
     if mask.shape[2] == 1:
         return mask[..., 0, first_own : first_own + queries]
-    return mask.diagonal(offset=first_own, dim1=-2, dim2=-1)
+    # Cut first: an offset would pin S - T to one number in an exported graph.
+    return mask[..., first_own : first_own + queries].diagonal(dim1=-2, dim2=-1)
+
+
+def row_shift(may: Tensor, numbers: Tensor, own: Tensor | None = None) -> Tensor:
+    """The greatest number of each row among the allowed entries and its own one, 0 where all are -inf: (..., rows, 1).
+
+    Taking it off the row changes no softmax, but keeps masks like finfo.min on a whole row from swallowing the scores.
+    """
+    greatest = numbers.detach().masked_fill(~may, -math.inf).amax(-1, keepdim=True)
+    if own is not None:
+        greatest = torch.maximum(greatest, own.detach()[..., None])
+    return greatest.masked_fill(greatest == -math.inf, 0.0)

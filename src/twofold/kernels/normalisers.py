@@ -17,6 +17,7 @@ def softmax(scores: Tensor) -> Tensor:
 
 def sparsemax(scores: Tensor) -> Tensor:
     """The point of the simplex nearest to the scores (Martins & Astudillo 2016): weights may be exactly 0."""
+    scores = scores - scores.amax(-1, keepdim=True).detach()
     ranked = scores.sort(dim=-1, descending=True).values
     count = torch.arange(1, scores.shape[-1] + 1, device=scores.device, dtype=scores.dtype)
     # -inf scores are outside every support, but -inf - -inf would be NaN in the running sums.

@@ -96,16 +96,23 @@ def _blocks(T: int, S: int, pattern: Pattern) -> Iterator[Part]:
             yield Part(slice(start, stop), slice(left, right), "block")
 
 
-def _bias(part: Part, query: Tensor, key: Tensor, pattern: Pattern) -> tuple[Tensor | None, Tensor | None]:
-    """The mask of one part, and which of its rows see anything (None: all). The library does not say."""
+class Mask(NamedTuple):
+    """What one part adds to its scores. The library does not say which rows see nothing, so this does."""
+
+    bias: Tensor | None = None  # broadcasts to (B, Hq, rows, columns)
+    sees: Tensor | None = None  # (B or 1, Hq or 1, rows); None: every row sees something
+    shift: Tensor | None = None  # (B or 1, Hq or 1, rows): taken off the numbers of a float mask
+
+
+def _mask(part: Part, query: Tensor, key: Tensor, pattern: Pattern) -> Mask:
     dtype, T, S = library.lse_dtype(query.dtype), query.shape[2], key.shape[2]
     match part.mask:
         case "none" | "past":
-            return None, None
+            return Mask()
         case "antidiagonal":
             line = torch.zeros(T + S - 1, dtype=dtype, device=query.device)
             line[T - 1] = -math.inf
-            return line.as_strided((1, 1, T, S), (0, 0, 1, 1)), None
+            return Mask(line.as_strided((1, 1, T, S), (0, 0, 1, 1)))
         case "block":
             may = masks.allowed(
                 part.rows,
@@ -118,10 +125,28 @@ def _bias(part: Part, query: Tensor, key: Tensor, pattern: Pattern) -> tuple[Ten
                 attn_mask=pattern.attn_mask,
                 without_own=True,
             )
-            mask = pattern.attn_mask
-            if mask is not None:
-                mask = masks.cut(mask, part.rows, part.columns)
-            return masks.bias(may, mask, dtype), may.any(-1)
+            if pattern.attn_mask is None or pattern.attn_mask.dtype == torch.bool:
+                return Mask(masks.bias(may, None, dtype), may.any(-1))
+            numbers = masks.cut(pattern.attn_mask, part.rows, part.columns).to(dtype)
+            own = masks.own_entries(pattern.attn_mask, S - T, T).to(dtype)
+            shift = masks.row_shift(may, numbers, own if own.shape[2] == 1 else own[:, :, part.rows])
+            return Mask(masks.bias(may, numbers - shift, dtype), may.any(-1), shift[..., 0])
+
+
+def _own_logit(own_logit: Tensor, query: Tensor, key: Tensor, pattern: Pattern, parts: list[Part]) -> Tensor:
+    """The own logit with the mask's own entry, less what is taken off the other entries of its row; a new tensor."""
+    own_logit = own_logit.clone(memory_format=torch.contiguous_format)
+    if pattern.attn_mask is None:
+        return own_logit
+    entries = masks.own_entries(pattern.attn_mask, key.shape[2] - query.shape[2], query.shape[2])
+    if entries.dtype == torch.bool:
+        return own_logit.masked_fill_(~entries, -math.inf)
+    entries = entries.to(own_logit.dtype).expand_as(own_logit).clone()
+    for part in parts:
+        shift = _mask(part, query, key, pattern).shift
+        if shift is not None:
+            entries[:, :, part.rows] -= shift
+    return own_logit.add_(entries)
 
 
 def attend(
@@ -139,22 +164,22 @@ def attend(
     out = empty_heads(query)
     out.unflatten(1, (-1, groups)).copy_(own_value[:, :, None])
     running = out.to(own_logit.dtype) if len(parts) > 1 else out
-    lse = own_logit.clone(memory_format=torch.contiguous_format)
+    lse = _own_logit(own_logit, query, key, pattern, parts)
     for part in parts:
-        bias, sees = _bias(part, query, key, pattern)
+        mask = _mask(part, query, key, pattern)
         part_out, part_lse = library.forward(
             ride,
             part.of_rows(query),
             part.of_columns(key),
             part.of_columns(value),
-            bias,
+            mask.bias,
             part.mask == "past",
             scale,
         )
         if part.reverse_rows:
             part_out, part_lse = part_out.flip(2), part_lse.flip(2)
-        if sees is not None:
-            part_lse = part_lse.masked_fill(~sees, -math.inf)
+        if mask.sees is not None:
+            part_lse = part_lse.masked_fill(~mask.sees, -math.inf)
         _take_in(part_out, part_lse, running[:, :, part.rows], lse[:, :, part.rows])
     if running is not out:
         out.copy_(running)
@@ -166,13 +191,14 @@ def attend(
 def _take_in(part_out: Tensor, part_lse: Tensor, out: Tensor, lse: Tensor) -> None:
     """Merge one part's softmax into the running one, in place.
 
-    Both shares are taken from logarithms: 1 - share would lose the digits of a small one.
+    Both shares are taken from the difference of the logarithms: 1 - share would lose the digits of a small one, and
+    exp(lse - merged) those of a large logarithm.
     """
     merged = torch.logaddexp(lse, part_lse)
-    # Where neither has seen anything both are -inf, and so would be exp(-inf - -inf).
+    # Where neither has seen anything the difference is -inf - -inf.
     nothing = merged == -math.inf
-    kept = torch.exp(lse - merged).masked_fill_(nothing, 0.0)[..., None]
-    taken = torch.exp(part_lse - merged).masked_fill_(nothing, 0.0)[..., None]
+    kept = torch.sigmoid(lse - part_lse).masked_fill_(nothing, 0.0)[..., None]
+    taken = torch.sigmoid(part_lse - lse).masked_fill_(nothing, 0.0)[..., None]
     if out.dtype == merged.dtype:
         out.mul_(kept).addcmul_(part_out.to(merged.dtype), taken)
     else:
@@ -198,10 +224,11 @@ def attend_backward(
     if pattern.attn_mask is not None:
         # A row that saw nothing has no gradient: with a finite log-sum-exp all its weights are exp(-inf) = 0.
         lse = lse.masked_fill(lse == -math.inf, 0.0)
+        own_logit = _own_logit(own_logit, query, key, pattern, parts)
     grad_own_logit, grad_own_value = _own_gradients(grad, own_logit, own_value, out, lse, groups)
     for_query, for_key, for_value = (_Total(tensor, len(parts)) for tensor in (query, key, value))
     for part in parts:
-        bias, _ = _bias(part, query, key, pattern)
+        bias = _mask(part, query, key, pattern).bias
         grad_query, grad_key, grad_value = library.backward(
             ride,
             part.of_rows(grad),

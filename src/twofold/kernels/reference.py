@@ -4,13 +4,15 @@ Every other backend is tested against this file in float64; none imports it. Hal
 float32 and rounded once at the end. It holds all T x S weights, so it is no way to run long sequences.
 """
 
+from typing import Unpack
+
 import torch
 from torch import Tensor
 from torch.nn.functional import dropout
 from torch.utils.checkpoint import checkpoint
 
 from twofold.kernels import masks
-from twofold.kernels.checks import Call
+from twofold.kernels.checks import Call, Options, check
 from twofold.kernels.normalisers import Normaliser, normaliser_of
 
 # self_weight looks at this many rows at a time, so its memory grows with S, not with T x S.
@@ -22,17 +24,30 @@ def why_not(call: Call) -> str | None:
     return None
 
 
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    self_key: Tensor | None = None,
+    self_value: Tensor | None = None,
+    *,
+    normaliser: str | Normaliser = "softmax",
+    **options: Unpack[Options],
+) -> Tensor:
+    """`split_attention` with another normaliser: "softmax", "sigmoid", "sparsemax", "entmax15" or a function."""
+    return forward(check(query, key, value, self_key, self_value, **options), normaliser)
+
+
 def forward(call: Call, normaliser: str | Normaliser = "softmax") -> Tensor:
-    """(B, Hq, T, Dv). `normaliser`: "softmax", "sigmoid", "sparsemax", "entmax15" or a function of the scores."""
-    weights = _weights(call, slice(0, call.queries), normaliser_of(normaliser))
+    """(B, Hq, T, Dv)."""
+    rows = slice(0, call.queries)
+    weights = _weights(call, rows, normaliser_of(normaliser))
     value = _heads(call.value, call)
     if call.self_value is None:
         out = weights @ value
     else:
-        first_own = call.keys - call.queries
-        own = weights.diagonal(offset=first_own, dim1=-2, dim2=-1)
-        others = weights.diagonal_scatter(torch.zeros_like(own), offset=first_own, dim1=-2, dim2=-1)
-        out = others @ value + own[..., None] * _heads(call.self_value, call)
+        others = weights.masked_fill(_is_own(call, rows), 0.0)
+        out = others @ value + _own(call, rows, weights)[..., None] * _heads(call.self_value, call)
     return out.to(call.query.dtype)
 
 
@@ -45,9 +60,8 @@ def self_weight(call: Call) -> Tensor:
     """(B, Hq, T): what each token keeps of itself, block of rows by block of rows."""
 
     def own_weights(rows: slice) -> Tensor:
-        block = _weights(call, rows, normaliser_of("softmax"))
         # A copy: a view would keep the whole block alive.
-        return block.diagonal(offset=call.keys - call.queries + rows.start, dim1=-2, dim2=-1).clone()
+        return _own(call, rows, _weights(call, rows, normaliser_of("softmax"))).clone()
 
     T = call.queries
     starts = range(0, T, ROWS_AT_ONCE)
@@ -60,12 +74,11 @@ def self_weight(call: Call) -> Tensor:
 
 
 def _weights(call: Call, rows: slice, normalise: Normaliser) -> Tensor:
-    first_own = call.keys - call.queries
     query = _exact(call.query[:, :, rows])
     scores = (query @ _heads(call.key, call).mT) * call.scale
     if call.self_key is not None:
         own = (query * _heads(call.self_key[:, :, rows], call)).sum(-1) * call.scale
-        scores = scores.diagonal_scatter(own, offset=first_own + rows.start, dim1=-2, dim2=-1)
+        scores = torch.where(_is_own(call, rows), own[..., None], scores)
     if call.softcap is not None:
         scores = torch.tanh(scores / call.softcap) * call.softcap
     found = normalise(scores) if not call.is_masked else _masked(call, rows, scores, normalise)
@@ -89,6 +102,18 @@ def _masked(call: Call, rows: slice, scores: Tensor, normalise: Normaliser) -> T
     empty = ~may.any(-1, keepdim=True)
     scores = (scores + masks.bias(may, mask, scores.dtype)).masked_fill(empty, 0.0)
     return normalise(scores).masked_fill(empty, 0.0)
+
+
+def _is_own(call: Call, rows: slice) -> Tensor:
+    """(rows, S): True where the key is the query's own slot."""
+    slots = torch.arange(rows.start, rows.stop, device=call.query.device) + (call.keys - call.queries)
+    return torch.arange(call.keys, device=call.query.device) == slots[:, None]
+
+
+def _own(call: Call, rows: slice, weights: Tensor) -> Tensor:
+    """The entries of (..., rows, S) at the own slots: (..., rows)."""
+    first = call.keys - call.queries + rows.start
+    return weights[..., first : first + rows.stop - rows.start].diagonal(dim1=-2, dim2=-1)
 
 
 def _exact(tensor: Tensor) -> Tensor:

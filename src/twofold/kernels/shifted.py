@@ -4,12 +4,10 @@ This file says which calls can be served and forms the own logit; `ops` is the o
 memory, and the cost of the library's own attention plus O(T D).
 """
 
-import math
-
 import torch
 from torch import Tensor
 
-from twofold.kernels import library, masks
+from twofold.kernels import library
 from twofold.kernels.checks import Call
 from twofold.kernels.ops import attend_with_own
 
@@ -22,6 +20,8 @@ def why_not(call: Call) -> str | None:
         return "a dimension is 0, on which library kernels may crash"
     if call.softcap is not None:
         return "softcap is not part of the library's flash attention"
+    if call.has_tangent:
+        return "forward-mode differentiation is not part of the op"
     if call.dropout_p:
         return "dropout would have to be drawn inside the library's kernel"
     if call.value.shape[-1] != D:
@@ -61,15 +61,10 @@ def forward(call: Call) -> Tensor:
 
 
 def own_logit(call: Call, self_key: Tensor) -> Tensor:
-    """scale * q_i . k'_i plus the mask's own entry: (B, Hq, T) in the dtype of a log-sum-exp."""
+    """scale * q_i . k'_i: (B, Hq, T) in the dtype of a log-sum-exp."""
     exact = library.lse_dtype(call.query.dtype)
     query = call.query.to(exact)
     if call.groups > 1:
         grouped = query.unflatten(1, (-1, call.groups)) * self_key.to(exact)[:, :, None]
-        logit = grouped.sum(-1).flatten(1, 2) * call.scale
-    else:
-        logit = (query * self_key.to(exact)).sum(-1) * call.scale
-    if call.attn_mask is None:
-        return logit
-    entries = masks.own_entries(call.attn_mask, call.keys - call.queries, call.queries)
-    return logit.masked_fill(~entries, -math.inf) if entries.dtype == torch.bool else logit + entries.to(exact)
+        return grouped.sum(-1).flatten(1, 2) * call.scale
+    return (query * self_key.to(exact)).sum(-1) * call.scale

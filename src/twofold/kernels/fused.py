@@ -1,0 +1,140 @@
+"""Split attention in one fused kernel: the diagonal's score and value are replaced in registers.
+
+This file says which calls can be served and defines the torch.library op; the kernels are in `triton/`, which is
+imported when the op runs. With TRITON_INTERPRET=1 Triton's interpreter takes CPU tensors.
+"""
+
+import os
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+from twofold.kernels.checks import Call
+from twofold.kernels.parts import empty_heads
+from twofold.kernels.triton.plan import Plan
+
+WIDEST = 256
+
+
+def why_not(call: Call) -> str | None:
+    device, D = call.query.device.type, call.query.shape[-1]
+    if find_spec("triton") is None:
+        return "triton is not installed"
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
+    if device != "cuda" and not (device == "cpu" and interpreted):
+        return f"triton needs a CUDA tensor (or a CPU tensor and TRITON_INTERPRET=1), got {device}"
+    if call.keys < call.queries:
+        return "with fewer keys than queries there is no own slot"
+    if call.has_empty_side:
+        return "a dimension is 0"
+    if call.query.dtype == torch.float64:
+        return "the kernels accumulate in float32, so float64 is not served"
+    if D > WIDEST:
+        return f"the kernels hold a head in registers, at most {WIDEST} wide, got {D}"
+    if call.value.shape[-1] != D:
+        return f"the kernels need values as wide as keys ({D}), got {call.value.shape[-1]}"
+    if call.has_tangent:
+        return "forward-mode differentiation is not part of the op"
+    if call.dropout_p == 1.0:
+        return "dropout of everything leaves nothing to scale up"
+    if call.attn_mask is not None and call.attn_mask.requires_grad:
+        return "attn_mask requires a gradient, which the kernels do not give"
+    return None
+
+
+def forward(call: Call) -> Tensor:
+    own = slice(call.keys - call.queries, call.keys)
+    seed = None
+    if call.dropout_p:
+        seed = torch.randint(2**31 - 1, (1,), device=call.query.device)
+    out, _ = fused_attend(
+        call.query,
+        call.key,
+        call.value,
+        call.key[:, :, own] if call.self_key is None else call.self_key,
+        call.value[:, :, own] if call.self_value is None else call.self_value,
+        call.attn_mask,
+        call.segment_ids,
+        seed,
+        call.window,
+        call.is_causal,
+        call.softcap,
+        call.dropout_p,
+        call.scale,
+    )
+    return out
+
+
+@torch.library.custom_op("twofold::fused_attend", mutates_args=())
+def fused_attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    self_key: Tensor,
+    self_value: Tensor,
+    attn_mask: Tensor | None,
+    segment_ids: Tensor | None,
+    seed: Tensor | None,
+    window: int | None,
+    is_causal: bool,
+    softcap: float | None,
+    dropout_p: float,
+    scale: float,
+) -> tuple[Tensor, Tensor]:
+    """Output (B, Hq, T, D) and what backward needs of the softmax: (2, B, Hq, T)."""
+    from twofold.kernels.triton import launch
+
+    plan = Plan(attn_mask, segment_ids, seed, window, is_causal, softcap, dropout_p, scale)
+    return launch.attend(query, key, value, self_key, self_value, plan)
+
+
+@fused_attend.register_fake
+def _(query, *_):  # noqa: ANN001, ANN002, ANN202
+    return empty_heads(query), query.new_empty((2, *query.shape[:3]), dtype=torch.float32)
+
+
+@torch.library.custom_op("twofold::fused_attend_backward", mutates_args=())
+def fused_attend_backward(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    self_key: Tensor,
+    self_value: Tensor,
+    attn_mask: Tensor | None,
+    segment_ids: Tensor | None,
+    seed: Tensor | None,
+    out: Tensor,
+    softmax: Tensor,
+    window: int | None,
+    is_causal: bool,
+    softcap: float | None,
+    dropout_p: float,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of query, key, value, self_key and self_value."""
+    from twofold.kernels.triton import launch
+
+    plan = Plan(attn_mask, segment_ids, seed, window, is_causal, softcap, dropout_p, scale)
+    return launch.attend_backward(grad, query, key, value, self_key, self_value, out, softmax, plan)
+
+
+@fused_attend_backward.register_fake
+def _(grad, query, key, value, self_key, self_value, *_):  # noqa: ANN001, ANN002, ANN202
+    return tuple(empty_heads(tensor) for tensor in (query, key, value, self_key, self_value))
+
+
+def _keep(ctx, inputs, output) -> None:  # noqa: ANN001
+    tensors, options = inputs[:8], inputs[8:]
+    ctx.save_for_backward(*tensors, *output)
+    ctx.options = options
+    ctx.mark_non_differentiable(output[1])
+
+
+def _backward(ctx, grad, _grad_softmax):  # noqa: ANN001, ANN202
+    grads = fused_attend_backward(grad, *ctx.saved_tensors, *ctx.options)
+    return *grads, *(None,) * 8
+
+
+fused_attend.register_autograd(_backward, setup_context=_keep)

@@ -1,0 +1,153 @@
+"""From tensors to kernel launches: tile sizes, strides, and what is allocated."""
+
+from typing import NamedTuple
+
+import torch
+import triton
+from torch import Tensor
+
+from twofold.kernels.library import unit_stride
+from twofold.kernels.parts import empty_heads
+from twofold.kernels.triton.backward import columns_kernel, rows_kernel
+from twofold.kernels.triton.forward import forward_kernel
+from twofold.kernels.triton.plan import Plan
+
+
+class Tiles(NamedTuple):
+    rows: int
+    columns: int
+    warps: int
+    stages: int
+
+
+def forward_tiles(width: int, dtype: torch.dtype) -> Tiles:
+    if dtype == torch.float32:
+        return Tiles(64, 32, 4, 2)
+    if width <= 64:
+        return Tiles(128, 64, 4, 3)
+    return Tiles(128, 64, 8, 3) if width <= 128 else Tiles(64, 32, 4, 2)
+
+
+def rows_tiles(width: int, dtype: torch.dtype) -> Tiles:
+    """Of the backward kernel that walks along rows."""
+    if dtype == torch.float32:
+        return Tiles(32, 32, 4, 2)
+    if width <= 64:
+        return Tiles(128, 64, 4, 3)
+    return Tiles(64, 64, 4, 2) if width <= 128 else Tiles(64, 32, 4, 2)
+
+
+def columns_tiles(width: int, dtype: torch.dtype) -> Tiles:
+    """Of the backward kernel that walks along columns."""
+    if dtype == torch.float32:
+        return Tiles(32, 32, 4, 2)
+    if width <= 64:
+        return Tiles(64, 128, 4, 3)
+    return Tiles(64, 64, 4, 2) if width <= 128 else Tiles(32, 64, 4, 2)
+
+
+def attend(
+    query: Tensor, key: Tensor, value: Tensor, self_key: Tensor, self_value: Tensor, plan: Plan
+) -> tuple[Tensor, Tensor]:
+    """Output (B, Hq, T, D) and, per row, its greatest score and the log of its sum, both in base 2: (2, B, Hq, T)."""
+    query, key, value, self_key, self_value = map(unit_stride, (query, key, value, self_key, self_value))
+    B, H, T, D = query.shape
+    out = empty_heads(query)
+    softmax = torch.empty((2, B, H, T), dtype=torch.float32, device=query.device)
+    tiles = forward_tiles(D, query.dtype)
+    forward_kernel[(triton.cdiv(T, tiles.rows), B * H)](
+        query, key, value, self_key, self_value, out, softmax[0], softmax[1], *_pointers(plan, query),
+        *_strides(query, key, value, self_key, self_value, out), *_mask_strides(plan, query, key),
+        H, T, key.shape[2], D, *_numbers(plan), **_switches(plan, query, key, tiles),
+    )  # fmt: skip
+    return out, softmax
+
+
+def attend_backward(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    self_key: Tensor,
+    self_value: Tensor,
+    out: Tensor,
+    softmax: Tensor,
+    plan: Plan,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of query, key, value, self_key and self_value."""
+    grad, query, key, value, self_key, self_value = map(unit_stride, (grad, query, key, value, self_key, self_value))
+    B, H, T, D = query.shape
+    S, groups = key.shape[2], H // key.shape[1]
+    greatest, log_sum = softmax
+    delta = torch.empty_like(greatest)
+    grad_query = empty_heads(query)
+    # One per query head; heads that share a key/value head are summed below, in float32.
+    own_dtype = query.dtype if groups == 1 else torch.float32
+    grad_self_key, grad_self_value = empty_heads(query, own_dtype), empty_heads(query, own_dtype)
+    tiles = rows_tiles(D, query.dtype)
+    rows_kernel[(triton.cdiv(T, tiles.rows), B * H)](
+        query, key, value, self_key, self_value, out, grad, greatest, log_sum, delta, *_pointers(plan, query),
+        grad_query, grad_self_key, grad_self_value,
+        *_strides(query, key, value, self_key, self_value, out, grad), *_mask_strides(plan, query, key),
+        *_strides(grad_query), H, T, S, D, *_numbers(plan), **_switches(plan, query, key, tiles),
+    )  # fmt: skip
+    grad_key, grad_value = empty_heads(key), empty_heads(value)
+    tiles = columns_tiles(D, query.dtype)
+    columns_kernel[(triton.cdiv(S, tiles.columns), B * key.shape[1])](
+        query, key, value, grad, greatest, log_sum, delta, *_pointers(plan, query), grad_key, grad_value,
+        *_strides(query, key, value, grad), *_mask_strides(plan, query, key), *_strides(grad_key),
+        H, T, S, D, *_numbers(plan), **_switches(plan, query, key, tiles),
+    )  # fmt: skip
+    if groups > 1:
+        grad_self_key, grad_self_value = (
+            empty_heads(self_key).copy_(each.unflatten(1, (-1, groups)).sum(2))
+            for each in (grad_self_key, grad_self_value)
+        )
+    return grad_query, grad_key, grad_value, grad_self_key, grad_self_value
+
+
+def _strides(*tensors: Tensor) -> list[int]:
+    return [stride for tensor in tensors for stride in tensor.stride()[:3]]
+
+
+def _pointers(plan: Plan, stand_in: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mask, segments and seed; a kernel never looks behind the stand-in for one that is not there."""
+    mask = stand_in if plan.attn_mask is None else plan.attn_mask
+    mask = mask.view(torch.uint8) if mask.dtype == torch.bool else mask
+    segments = stand_in if plan.segment_ids is None else plan.segment_ids.to(torch.int32).contiguous()
+    return mask, segments, stand_in if plan.seed is None else plan.seed
+
+
+def _mask_strides(plan: Plan, query: Tensor, key: Tensor) -> tuple[int, ...]:
+    if plan.attn_mask is None:
+        return 0, 0, 0, 0
+    return plan.attn_mask.expand(*query.shape[:3], key.shape[2]).stride()
+
+
+def _numbers(plan: Plan) -> tuple[float, float, float, int]:
+    return plan.scale, plan.softcap or 1.0, plan.dropout_p, plan.window or 0
+
+
+def _switches(plan: Plan, query: Tensor, key: Tensor, tiles: Tiles) -> dict[str, object]:
+    width = max(triton.next_power_of_2(query.shape[-1]), 16)
+    if plan.attn_mask is None:
+        mask = "none"
+    else:
+        mask = "bool" if plan.attn_mask.dtype == torch.bool else "float"
+    return {
+        "GROUPS": query.shape[1] // key.shape[1],
+        "WIDTH": width,
+        "EXACT_WIDTH": width == query.shape[-1],
+        "ROWS": tiles.rows,
+        "COLUMNS": tiles.columns,
+        "IS_CAUSAL": plan.is_causal,
+        "WINDOW": plan.window is not None,
+        "SEGMENTS": plan.segment_ids is not None,
+        "MASK": mask,
+        "SOFTCAP": plan.softcap is not None,
+        "DROPOUT": plan.dropout_p > 0,
+        # float32 means float32: no tf32 unless somebody asks for it.
+        "PRECISION": "ieee",
+        "num_warps": tiles.warps,
+        "num_stages": tiles.stages,
+    }

@@ -1,0 +1,18 @@
+"""The options of a fused call. Here and not in `launch`, because this file does not import triton."""
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class Plan(NamedTuple):
+    """The options of a call, as the kernels take them."""
+
+    attn_mask: Tensor | None
+    segment_ids: Tensor | None
+    seed: Tensor | None  # (1,) int64 on the device, for dropout
+    window: int | None
+    is_causal: bool
+    softcap: float | None
+    dropout_p: float
+    scale: float

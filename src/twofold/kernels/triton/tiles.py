@@ -1,0 +1,133 @@
+"""What forward and backward share on the device: the scores of a tile, who may see whom, and dropout.
+
+The alphabet of these kernels: `p_` pointer, `s_` stride, `rows` and `columns` positions of queries and keys, `slots`
+the keys' positions that the rows own. Scores live in base 2, so exp2 and log2 replace exp and log.
+"""
+
+import triton
+import triton.language as tl
+
+LOG2E = tl.constexpr(1.4426950408889634)
+
+
+@triton.jit
+def load_rows(pointer, positions, stride, limit, width, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr):
+    """A tile (positions, WIDTH) of a tensor whose last dimension is dense; 0 outside."""
+    d = tl.arange(0, WIDTH)
+    inside = (positions < limit)[:, None]
+    if not EXACT_WIDTH:
+        inside = inside & (d < width)[None, :]
+    return tl.load(pointer + positions[:, None].to(tl.int64) * stride + d[None, :], mask=inside, other=0.0)
+
+
+@triton.jit
+def store_rows(pointer, tile, positions, stride, limit, width, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr):
+    d = tl.arange(0, WIDTH)
+    inside = (positions < limit)[:, None]
+    if not EXACT_WIDTH:
+        inside = inside & (d < width)[None, :]
+    address = pointer + positions[:, None].to(tl.int64) * stride + d[None, :]
+    tl.store(address, tile.to(pointer.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def capped(scores, softcap, SOFTCAP: tl.constexpr):
+    """softcap * tanh(scores / softcap), by an exponential that cannot overflow into NaN."""
+    if SOFTCAP:
+        scores = softcap * (1.0 - 2.0 / (tl.exp2(scores * (2.0 * LOG2E / softcap)) + 1.0))
+    return scores
+
+
+@triton.jit
+def cap_slope(scores, softcap, SOFTCAP: tl.constexpr):
+    """The derivative of `capped` where it has the value `scores`; 1 without a softcap."""
+    if SOFTCAP:
+        bent = scores / softcap
+        return 1.0 - bent * bent
+    return scores * 0.0 + 1.0
+
+
+@triton.jit
+def mask_entries(p_mask, s_row, s_column, rows, columns, T, S, MASK: tl.constexpr):
+    """What attn_mask adds to these (row, column) pairs, in base 2: 0 or -inf for a bool mask."""
+    inside = (rows < T) & (columns < S)
+    address = p_mask + rows.to(tl.int64) * s_row + columns.to(tl.int64) * s_column
+    if MASK == "bool":
+        return tl.where(tl.load(address, mask=inside, other=0) != 0, 0.0, float("-inf"))
+    added = tl.load(address, mask=inside, other=float("-inf")).to(tl.float32)
+    # What is finite stays finite in base 2.
+    return tl.where(added == float("-inf"), added, tl.maximum(added * LOG2E, -3.0e38))
+
+
+@triton.jit
+def other_scores(
+    scores,
+    rows,
+    columns,
+    p_mask,
+    s_mask_row,
+    s_mask_column,
+    p_segments,
+    T,
+    S,
+    first_own,
+    window,
+    IS_CAUSAL: tl.constexpr,
+    WINDOW: tl.constexpr,
+    SEGMENTS: tl.constexpr,
+    MASK: tl.constexpr,
+):
+    """Base-2 scores of a tile with -inf for pairs that may not meet and for every row's own slot.
+
+    `rows` and `columns` broadcast against each other, so the tile may lie either way.
+    """
+    slots = rows + first_own
+    may = (columns != slots) & (columns < S) & (rows < T)
+    if IS_CAUSAL:
+        may = may & (columns < slots)
+    if WINDOW:
+        may = may & (columns >= slots - window) & (columns <= slots + window)
+    if SEGMENTS:
+        here = tl.load(p_segments + rows, mask=rows < T, other=-1)
+        there = tl.load(p_segments + columns, mask=columns < S, other=-2)
+        may = may & (here == there)
+    if MASK != "none":
+        scores = scores + mask_entries(p_mask, s_mask_row, s_mask_column, rows, columns, T, S, MASK)
+    return tl.where(may, scores, float("-inf"))
+
+
+@triton.jit
+def kept(seed, rows, columns, S, dropout):
+    """1 / (1 - dropout) for weights that stay, 0 for those that are dropped; the same whenever it is asked."""
+    drawn = tl.rand(seed, rows * S + columns)
+    return tl.where(drawn >= dropout, 1.0 / (1.0 - dropout), 0.0)
+
+
+@triton.jit
+def column_range(
+    first_row, last_row, S, first_own, window, BLOCK: tl.constexpr, IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr
+):
+    """Columns that any of the rows may see, the left end rounded down to a multiple of BLOCK."""
+    left = 0
+    right = S
+    if IS_CAUSAL:
+        right = tl.minimum(S, last_row + first_own)
+    if WINDOW:
+        left = tl.maximum(0, first_row + first_own - window) // BLOCK * BLOCK
+        right = tl.minimum(right, last_row + first_own + window + 1)
+    return left, right
+
+
+@triton.jit
+def row_range(
+    first_column, last_column, T, first_own, window, BLOCK: tl.constexpr, IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr
+):
+    """Rows that may see any of the columns, the upper end rounded down to a multiple of BLOCK."""
+    top = 0
+    bottom = T
+    if IS_CAUSAL:
+        top = tl.maximum(0, first_column - first_own + 1) // BLOCK * BLOCK
+    if WINDOW:
+        top = tl.maximum(top, (tl.maximum(0, first_column - first_own - window)) // BLOCK * BLOCK)
+        bottom = tl.minimum(T, last_column - first_own + window + 1)
+    return top, bottom
