@@ -211,7 +211,7 @@ def test_a_row_of_large_finite_numbers_is_an_ordinary_row(backend, split, low):
     inputs = inputs if split else inputs[:3]
     mask = torch.zeros(6, 6)
     mask[1], mask[2, 3:], mask[3, :3], mask[4, 4] = low, low, low, low
-    # At 1e9 the scores drown in the numbers of a row: the truth is that of the same row with small numbers.
+    # A number common to the whole row changes no softmax.
     small = mask.clone()
     small[1] = 0.0
     for found, exact in zip(
@@ -219,9 +219,6 @@ def test_a_row_of_large_finite_numbers_is_an_ordinary_row(backend, split, low):
         gradients(inputs, torch.float64, attn_mask=small, backend="reference"),
         strict=True,
     ):
-        if backend == "reference":
-            found, exact = found[:, :, [0, 2, 3, 5]], exact[:, :, [0, 2, 3, 5]]
-            continue
         torch.testing.assert_close(found.double(), exact, atol=2e-5, rtol=2e-5)
 
 

@@ -4,9 +4,12 @@ Contenders are run in turn, not one after the other, so that a slow moment of th
 reported is a ratio within one run.
 """
 
+import os
 import statistics
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -71,7 +74,7 @@ def peak_bytes(work: Work, device: torch.device) -> int:
         work()
         torch.cuda.synchronize(device)
         return torch.cuda.max_memory_allocated(device) - before
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+    with _no_stderr(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         work()
     # Not public, but the only place where torch tells single allocations, those inside its kernels included.
     kineto = getattr(profiler.profiler, "kineto_results", None)
@@ -84,6 +87,20 @@ def peak_bytes(work: Work, device: torch.device) -> int:
         held += size
         peak = max(peak, held)
     return peak
+
+
+@contextmanager
+def _no_stderr() -> Iterator[None]:
+    """torch's profiler writes a note to the process's stderr at every start and stop; nothing in Python silences it."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _cpu_ms(work: Work) -> float:

@@ -1,6 +1,5 @@
 """The command `twofold`. Each verb is a file, imported when it is called; nothing here imports torch."""
 
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -35,8 +34,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if words[0] not in VERBS:
         return _fail(f"unknown verb {words[0]!r}; there are: {', '.join(VERBS)}")
-    # torch reads this when it is first imported; its profiler would write a line to stderr at every start and stop.
-    os.environ.setdefault("KINETO_LOG_LEVEL", "5")
     try:
         return import_module(f"twofold.cli.{words[0]}").run(words[1:])
     except ModuleNotFoundError as error:

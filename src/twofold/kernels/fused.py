@@ -12,7 +12,7 @@ from torch import Tensor
 
 from twofold.kernels.checks import Call
 from twofold.kernels.parts import empty_heads
-from twofold.kernels.triton.plan import Plan
+from twofold.kernels.triton.plan import Plan, softmax_numbers
 
 WIDEST = 256
 
@@ -28,6 +28,8 @@ def why_not(call: Call) -> str | None:
         return "with fewer keys than queries there is no own slot"
     if call.has_empty_side:
         return "a dimension is 0"
+    if device == "cpu" and call.query.dtype == torch.bfloat16:
+        return "Triton's interpreter multiplies bfloat16 tensors wrongly"
     if call.query.dtype == torch.float64:
         return "the kernels accumulate in float32, so float64 is not served"
     if D > WIDEST:
@@ -82,7 +84,7 @@ def fused_attend(
     dropout_p: float,
     scale: float,
 ) -> tuple[Tensor, Tensor]:
-    """Output (B, Hq, T, D) and what backward needs of the softmax: (2, B, Hq, T)."""
+    """Output (B, Hq, T, D) and what backward needs of the softmax: (2 or 3, B, Hq, T)."""
     from twofold.kernels.triton import launch
 
     plan = Plan(attn_mask, segment_ids, seed, window, is_causal, softcap, dropout_p, scale)
@@ -90,8 +92,9 @@ def fused_attend(
 
 
 @fused_attend.register_fake
-def _(query, *_):  # noqa: ANN001, ANN002, ANN202
-    return empty_heads(query), query.new_empty((2, *query.shape[:3]), dtype=torch.float32)
+def _(query, key, value, self_key, self_value, attn_mask, *_):  # noqa: ANN001, ANN002, ANN202
+    numbers = softmax_numbers(attn_mask)
+    return empty_heads(query), query.new_empty((numbers, *query.shape[:3]), dtype=torch.float32)
 
 
 @torch.library.custom_op("twofold::fused_attend_backward", mutates_args=())

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from twofold.kernels import masks
 from twofold.kernels.checks import Call, Options, check
-from twofold.kernels.normalisers import Normaliser, normaliser_of
+from twofold.kernels.normalisers import Normaliser, normaliser_of, softmax
 
 # self_weight looks at this many rows at a time, so its memory grows with S, not with T x S.
 ROWS_AT_ONCE = 128
@@ -98,6 +98,9 @@ def _masked(call: Call, rows: slice, scores: Tensor, normalise: Normaliser) -> T
         attn_mask=call.attn_mask,
     )
     mask = None if call.attn_mask is None else masks.cut(call.attn_mask, rows, columns)
+    if mask is not None and mask.dtype != torch.bool and normalise is softmax:
+        mask = mask.to(scores.dtype)
+        mask = mask - masks.row_shift(may, mask)
     # A row that may see nothing would be 0/0: normalise it as if it saw all, then take its weights away.
     empty = ~may.any(-1, keepdim=True)
     scores = (scores + masks.bias(may, mask, scores.dtype)).masked_fill(empty, 0.0)

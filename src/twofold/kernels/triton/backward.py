@@ -23,57 +23,61 @@ from twofold.kernels.triton.tiles import (
 
 @triton.jit
 def _weights(
-    raw, rows, columns, greatest, log_sum, p_mask, s_mask_row, s_mask_column, p_segments, T, S, first_own, scale, softcap, window,
-    MASKED: tl.constexpr, IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
-    SOFTCAP: tl.constexpr,
+    raw, rows, columns, greatest, log_sum, shift, p_mask, s_mask_row, s_mask_column, p_segments, T, S, scale, softcap,
+    window, MASKED: tl.constexpr, IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr,
+    MASK: tl.constexpr, SOFTCAP: tl.constexpr,
 ):  # fmt: skip
-    """Weights of a tile of products q . k, and the slope of the softcap there; greatest and log_sum broadcast."""
+    """Weights of a tile of products q . k, and the slope of the softcap there; the rows' numbers broadcast."""
+    slope = 1.0
     if SOFTCAP:
         bent = capped(raw * scale, softcap, SOFTCAP)
         slope = cap_slope(bent, softcap, SOFTCAP)
         scores = bent * LOG2E
     else:
-        slope = 1.0
         scores = raw * (scale * LOG2E)
     if MASKED:
         scores = other_scores(
-            scores, rows, columns, p_mask, s_mask_row, s_mask_column, p_segments, T, S, first_own, window, IS_CAUSAL,
+            scores, rows, columns, shift, p_mask, s_mask_row, s_mask_column, p_segments, T, S, window, IS_CAUSAL,
             WINDOW, SEGMENTS, MASK,
         )  # fmt: skip
     return tl.exp2((scores - greatest) - log_sum), slope
 
 
 @triton.jit
-def _along_rows(
-    grad_query, query, grad, delta, greatest, log_sum, p_key, s_key, p_value, s_value, start, rows, p_mask, s_mask_row, s_mask_column,
-    p_segments, seed, T, S, first_own, width, scale, softcap, dropout, window,
-    WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, COLUMNS: tl.constexpr, MASKED: tl.constexpr,
+def _walk_columns(
+    start, stop, grad_query, query, grad, delta, greatest, log_sum, shift, p_key, s_key, p_value, s_value, rows,
+    p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
+    MASKED: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
     IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
     SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    columns = start + tl.arange(0, COLUMNS)
-    limit = S if MASKED else start + COLUMNS
-    key = load_rows(p_key, columns, s_key, limit, width, WIDTH, EXACT_WIDTH)
-    value = load_rows(p_value, columns, s_value, limit, width, WIDTH, EXACT_WIDTH)
-    raw = tl.dot(query, key.T, input_precision=PRECISION)
-    weights, slope = _weights(
-        raw, rows[:, None], columns[None, :], greatest[:, None], log_sum[:, None], p_mask, s_mask_row, s_mask_column, p_segments, T, S,
-        first_own, scale, softcap, window, MASKED, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP,
-    )  # fmt: skip
-    grad_weights = tl.dot(grad, value.T, input_precision=PRECISION)
-    if DROPOUT:
-        grad_weights = grad_weights * kept(seed, rows[:, None], columns[None, :], S, dropout)
-    grad_scores = weights * (grad_weights - delta[:, None]) * slope
-    return tl.dot(grad_scores.to(key.dtype), key, grad_query, input_precision=PRECISION)
+    """What the keys from start to stop add to the gradient of a tile of queries."""
+    for first in range(start, stop, COLUMNS):
+        columns = first + tl.arange(0, COLUMNS)
+        limit = S if MASKED else first + COLUMNS
+        key = load_rows(p_key, columns, s_key, limit, width, WIDTH, EXACT_WIDTH, MASKED)
+        value = load_rows(p_value, columns, s_value, limit, width, WIDTH, EXACT_WIDTH, MASKED)
+        raw = tl.dot(query, key.T, input_precision=PRECISION)
+        weights, slope = _weights(
+            raw, rows[:, None], columns[None, :], greatest[:, None], log_sum[:, None], shift[:, None], p_mask,
+            s_mask_row, s_mask_column, p_segments, T, S, scale, softcap, window,
+            MASKED, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP,
+        )  # fmt: skip
+        grad_weights = tl.dot(grad, value.T, input_precision=PRECISION)
+        if DROPOUT:
+            grad_weights = grad_weights * kept(seed, rows[:, None], columns[None, :], S, dropout)
+        grad_scores = weights * (grad_weights - delta[:, None]) * slope
+        grad_query = tl.dot(grad_scores.to(key.dtype), key, grad_query, input_precision=PRECISION)
+    return grad_query
 
 
 @triton.jit
 def rows_kernel(
-    p_query, p_key, p_value, p_self_key, p_self_value, p_out, p_grad, p_greatest, p_log_sum, p_delta, p_mask,
-    p_segments, p_seed, p_grad_query, p_grad_self_key, p_grad_self_value,
+    p_query, p_key, p_value, p_self_key, p_self_value, p_out, p_grad, p_softmax, p_delta, p_mask, p_segments, p_seed,
+    p_grad_query, p_grad_self_key, p_grad_self_value,
     s_query_b, s_query_h, s_query_t, s_key_b, s_key_h, s_key_t, s_value_b, s_value_h, s_value_t,
     s_self_key_b, s_self_key_h, s_self_key_t, s_self_value_b, s_self_value_h, s_self_value_t,
-    s_out_b, s_out_h, s_out_t, s_grad_b, s_grad_h, s_grad_t, s_mask_b, s_mask_h, s_mask_row, s_mask_column,
+    s_out_b, s_out_h, s_out_t, s_grad_b, s_grad_h, s_grad_t, s_mask_b, s_mask_h, s_mask_row, s_mask_column, s_softmax,
     s_new_b, s_new_h, s_new_t,
     H, T, S, width, scale, softcap, dropout, window,
     GROUPS: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
@@ -92,32 +96,44 @@ def rows_kernel(
     p_value += batch * s_value_b + kv_head * s_value_h
     p_mask += batch * s_mask_b + head * s_mask_h
     p_segments += batch * T
+    p_softmax += tl.program_id(1).to(tl.int64) * T
     new = batch * s_new_b + head * s_new_h
-    along = tl.program_id(1).to(tl.int64) * T + rows
     seed = 0
     if DROPOUT:
         seed = tl.load(p_seed) + tl.program_id(1)
 
-    query = load_rows(p_query + batch * s_query_b + head * s_query_h, rows, s_query_t, T, width, WIDTH, EXACT_WIDTH)
-    grad = load_rows(p_grad + batch * s_grad_b + head * s_grad_h, rows, s_grad_t, T, width, WIDTH, EXACT_WIDTH)
-    out = load_rows(p_out + batch * s_out_b + head * s_out_h, rows, s_out_t, T, width, WIDTH, EXACT_WIDTH)
+    query = load_rows(
+        p_query + batch * s_query_b + head * s_query_h, rows, s_query_t, T, width, WIDTH, EXACT_WIDTH, True
+    )
+    grad = load_rows(p_grad + batch * s_grad_b + head * s_grad_h, rows, s_grad_t, T, width, WIDTH, EXACT_WIDTH, True)
+    out = load_rows(p_out + batch * s_out_b + head * s_out_h, rows, s_out_t, T, width, WIDTH, EXACT_WIDTH, True)
     delta = tl.sum(grad.to(tl.float32) * out.to(tl.float32), 1)
-    tl.store(p_delta + along, delta, mask=rows < T)
-    greatest = tl.load(p_greatest + along, mask=rows < T, other=0.0)
-    log_sum = tl.load(p_log_sum + along, mask=rows < T, other=0.0)
+    tl.store(p_delta + tl.program_id(1).to(tl.int64) * T + rows, delta, mask=rows < T)
+    greatest = tl.load(p_softmax + rows, mask=rows < T, other=0.0)
+    log_sum = tl.load(p_softmax + s_softmax + rows, mask=rows < T, other=0.0)
+    shift = log_sum * 0.0
+    if MASK == "float":
+        shift = tl.load(p_softmax + 2 * s_softmax + rows, mask=rows < T, other=0.0)
 
     self_key = load_rows(
-        p_self_key + batch * s_self_key_b + kv_head * s_self_key_h, rows, s_self_key_t, T, width, WIDTH, EXACT_WIDTH
+        p_self_key + batch * s_self_key_b + kv_head * s_self_key_h,
+        rows,
+        s_self_key_t,
+        T,
+        width,
+        WIDTH,
+        EXACT_WIDTH,
+        True,
     ).to(tl.float32)
     self_value = load_rows(
         p_self_value + batch * s_self_value_b + kv_head * s_self_value_h, rows, s_self_value_t, T, width, WIDTH,
-        EXACT_WIDTH,
+        EXACT_WIDTH, True,
     ).to(tl.float32)  # fmt: skip
     own = capped(tl.sum(query.to(tl.float32) * self_key, 1) * scale, softcap, SOFTCAP)
     own_slope = cap_slope(own, softcap, SOFTCAP)
     own = own * LOG2E
     if MASK != "none":
-        own += mask_entries(p_mask, s_mask_row, s_mask_column, rows, rows + first_own, T, S, MASK)
+        own += mask_entries(p_mask, s_mask_row, s_mask_column, rows, rows + first_own, shift, T, S, MASK)
     own_weight = tl.exp2((own - greatest) - log_sum)
     stays = own_weight * 0.0 + 1.0
     if DROPOUT:
@@ -131,78 +147,78 @@ def rows_kernel(
 
     left, right = column_range(first_row, last_row, S, first_own, window, COLUMNS, IS_CAUSAL, WINDOW)
     ALL_MASKED: tl.constexpr = WINDOW or SEGMENTS or MASK != "none"
-    if ALL_MASKED:
-        near, far = left, right
-    else:
+    near, far = left, right
+    if not ALL_MASKED:
         near = (first_row + first_own) // COLUMNS * COLUMNS
         far = tl.minimum(right, tl.cdiv(last_row + first_own + 1, COLUMNS) * COLUMNS)
-    for start in range(left, near, COLUMNS):
-        grad_query = _along_rows(
-            grad_query, query, grad, delta, greatest, log_sum, p_key, s_key_t, p_value, s_value_t, start, rows, p_mask, s_mask_row,
-            s_mask_column, p_segments, seed, T, S, first_own, width, scale, softcap, dropout, window, WIDTH,
-            EXACT_WIDTH, COLUMNS, False, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
+        grad_query = _walk_columns(
+            left, near, grad_query, query, grad, delta, greatest, log_sum, shift, p_key, s_key_t, p_value, s_value_t,
+            rows, p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
+            False, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
         )  # fmt: skip
-    for start in range(near, far, COLUMNS):
-        grad_query = _along_rows(
-            grad_query, query, grad, delta, greatest, log_sum, p_key, s_key_t, p_value, s_value_t, start, rows, p_mask, s_mask_row,
-            s_mask_column, p_segments, seed, T, S, first_own, width, scale, softcap, dropout, window, WIDTH,
-            EXACT_WIDTH, COLUMNS, True, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
-        )  # fmt: skip
+    grad_query = _walk_columns(
+        near, far, grad_query, query, grad, delta, greatest, log_sum, shift, p_key, s_key_t, p_value, s_value_t,
+        rows, p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
+        True, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
+    )  # fmt: skip
     if not (IS_CAUSAL or ALL_MASKED):
-        whole = S // COLUMNS * COLUMNS
-        for start in range(far, whole, COLUMNS):
-            grad_query = _along_rows(
-                grad_query, query, grad, delta, greatest, log_sum, p_key, s_key_t, p_value, s_value_t, start, rows, p_mask,
-                s_mask_row, s_mask_column, p_segments, seed, T, S, first_own, width, scale, softcap, dropout, window,
-                WIDTH, EXACT_WIDTH, COLUMNS, False, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
-            )  # fmt: skip
-        for start in range(tl.maximum(far, whole), S, COLUMNS):
-            grad_query = _along_rows(
-                grad_query, query, grad, delta, greatest, log_sum, p_key, s_key_t, p_value, s_value_t, start, rows, p_mask,
-                s_mask_row, s_mask_column, p_segments, seed, T, S, first_own, width, scale, softcap, dropout, window,
-                WIDTH, EXACT_WIDTH, COLUMNS, True, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
-            )  # fmt: skip
+        whole = tl.maximum(far, S // COLUMNS * COLUMNS)
+        grad_query = _walk_columns(
+            far, whole, grad_query, query, grad, delta, greatest, log_sum, shift, p_key, s_key_t, p_value, s_value_t,
+            rows, p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
+            False, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
+        )  # fmt: skip
+        grad_query = _walk_columns(
+            whole, S, grad_query, query, grad, delta, greatest, log_sum, shift, p_key, s_key_t, p_value, s_value_t,
+            rows, p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
+            True, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
+        )  # fmt: skip
     store_rows(p_grad_query + new, grad_query * scale, rows, s_new_t, T, width, WIDTH, EXACT_WIDTH)
 
 
 @triton.jit
-def _along_columns(
-    grad_key, grad_value, key, value, p_query, s_query, p_grad, s_grad, p_greatest, p_log_sum, p_delta, start, columns,
-    p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, first_own, width, scale, softcap, dropout, window,
-    WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, ROWS: tl.constexpr, MASKED: tl.constexpr,
+def _walk_rows(
+    start, stop, grad_key, grad_value, key, value, p_query, s_query, p_grad, s_grad, p_softmax, s_softmax, p_delta,
+    columns, p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
+    MASKED: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, ROWS: tl.constexpr,
     IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
     SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    rows = start + tl.arange(0, ROWS)
-    limit = T if MASKED else start + ROWS
-    query = load_rows(p_query, rows, s_query, limit, width, WIDTH, EXACT_WIDTH)
-    grad = load_rows(p_grad, rows, s_grad, limit, width, WIDTH, EXACT_WIDTH)
-    greatest = tl.load(p_greatest + rows, mask=rows < limit, other=0.0)
-    log_sum = tl.load(p_log_sum + rows, mask=rows < limit, other=0.0)
-    delta = tl.load(p_delta + rows, mask=rows < limit, other=0.0)
-    # The tile lies (columns, rows).
-    raw = tl.dot(key, query.T, input_precision=PRECISION)
-    weights, slope = _weights(
-        raw, rows[None, :], columns[:, None], greatest[None, :], log_sum[None, :], p_mask, s_mask_row, s_mask_column, p_segments, T, S,
-        first_own, scale, softcap, window, MASKED, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP,
-    )  # fmt: skip
-    grad_weights = tl.dot(value, grad.T, input_precision=PRECISION)
-    if DROPOUT:
-        stays = kept(seed, rows[None, :], columns[:, None], S, dropout)
-        grad_weights = grad_weights * stays
-        grad_value = tl.dot((weights * stays).to(grad.dtype), grad, grad_value, input_precision=PRECISION)
-    else:
-        grad_value = tl.dot(weights.to(grad.dtype), grad, grad_value, input_precision=PRECISION)
-    grad_scores = weights * (grad_weights - delta[None, :]) * slope
-    grad_key = tl.dot(grad_scores.to(query.dtype), query, grad_key, input_precision=PRECISION)
+    """What the queries from start to stop add to the gradients of a tile of keys and values; tiles lie (columns, rows)."""
+    for first in range(start, stop, ROWS):
+        rows = first + tl.arange(0, ROWS)
+        limit = T if MASKED else first + ROWS
+        query = load_rows(p_query, rows, s_query, limit, width, WIDTH, EXACT_WIDTH, MASKED)
+        grad = load_rows(p_grad, rows, s_grad, limit, width, WIDTH, EXACT_WIDTH, MASKED)
+        greatest = tl.load(p_softmax + rows, mask=rows < limit, other=0.0)
+        log_sum = tl.load(p_softmax + s_softmax + rows, mask=rows < limit, other=0.0)
+        delta = tl.load(p_delta + rows, mask=rows < limit, other=0.0)
+        shift = log_sum * 0.0
+        if MASK == "float":
+            shift = tl.load(p_softmax + 2 * s_softmax + rows, mask=rows < limit, other=0.0)
+        raw = tl.dot(key, query.T, input_precision=PRECISION)
+        weights, slope = _weights(
+            raw, rows[None, :], columns[:, None], greatest[None, :], log_sum[None, :], shift[None, :], p_mask,
+            s_mask_row, s_mask_column, p_segments, T, S, scale, softcap, window,
+            MASKED, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP,
+        )  # fmt: skip
+        grad_weights = tl.dot(value, grad.T, input_precision=PRECISION)
+        used = weights
+        if DROPOUT:
+            stays = kept(seed, rows[None, :], columns[:, None], S, dropout)
+            grad_weights = grad_weights * stays
+            used = weights * stays
+        grad_value = tl.dot(used.to(grad.dtype), grad, grad_value, input_precision=PRECISION)
+        grad_scores = weights * (grad_weights - delta[None, :]) * slope
+        grad_key = tl.dot(grad_scores.to(query.dtype), query, grad_key, input_precision=PRECISION)
     return grad_key, grad_value
 
 
 @triton.jit
 def columns_kernel(
-    p_query, p_key, p_value, p_grad, p_greatest, p_log_sum, p_delta, p_mask, p_segments, p_seed, p_grad_key, p_grad_value,
+    p_query, p_key, p_value, p_grad, p_softmax, p_delta, p_mask, p_segments, p_seed, p_grad_key, p_grad_value,
     s_query_b, s_query_h, s_query_t, s_key_b, s_key_h, s_key_t, s_value_b, s_value_h, s_value_t,
-    s_grad_b, s_grad_h, s_grad_t, s_mask_b, s_mask_h, s_mask_row, s_mask_column, s_new_b, s_new_h, s_new_t,
+    s_grad_b, s_grad_h, s_grad_t, s_mask_b, s_mask_h, s_mask_row, s_mask_column, s_softmax, s_new_b, s_new_h, s_new_t,
     H, T, S, width, scale, softcap, dropout, window,
     GROUPS: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
@@ -216,65 +232,57 @@ def columns_kernel(
     columns = first_column + tl.arange(0, COLUMNS)
     last_column = tl.minimum(first_column + COLUMNS, S) - 1
     p_segments += batch * T
-    key = load_rows(p_key + batch * s_key_b + kv_head * s_key_h, columns, s_key_t, S, width, WIDTH, EXACT_WIDTH)
+    key = load_rows(p_key + batch * s_key_b + kv_head * s_key_h, columns, s_key_t, S, width, WIDTH, EXACT_WIDTH, True)
     value = load_rows(
-        p_value + batch * s_value_b + kv_head * s_value_h, columns, s_value_t, S, width, WIDTH, EXACT_WIDTH
+        p_value + batch * s_value_b + kv_head * s_value_h, columns, s_value_t, S, width, WIDTH, EXACT_WIDTH, True
     )
     grad_key = tl.zeros([COLUMNS, WIDTH], tl.float32)
     grad_value = tl.zeros([COLUMNS, WIDTH], tl.float32)
     top, bottom = row_range(first_column, last_column, T, first_own, window, ROWS, IS_CAUSAL, WINDOW)
     ALL_MASKED: tl.constexpr = WINDOW or SEGMENTS or MASK != "none"
-    # Rows between these two own one of the columns; outside them, without masks, every pair may meet.
-    near = tl.maximum(top, tl.maximum(0, first_column - first_own) // ROWS * ROWS)
-    far = tl.minimum(bottom, tl.maximum(near, tl.cdiv(tl.maximum(0, last_column - first_own + 1), ROWS) * ROWS))
-    # A last tile of columns that is not full must be masked throughout.
-    is_cut = last_column - first_column + 1 < COLUMNS
-    near = top if ALL_MASKED else tl.where(is_cut, top, near)
-    far = bottom if ALL_MASKED else tl.where(is_cut, bottom, far)
+    near, far = top, bottom
+    if not ALL_MASKED:
+        # Rows between near and far own one of the columns. A tile of columns that is not full is masked throughout.
+        is_cut = last_column - first_column + 1 < COLUMNS
+        first_owner, stop_owner = tl.maximum(0, first_column - first_own), tl.maximum(0, last_column - first_own + 1)
+        near = tl.where(is_cut, top, tl.maximum(top, first_owner // ROWS * ROWS))
+        far = tl.where(is_cut, bottom, tl.minimum(bottom, tl.maximum(near, tl.cdiv(stop_owner, ROWS) * ROWS)))
     whole = tl.maximum(far, T // ROWS * ROWS)
     for group in range(GROUPS):
         head = kv_head * GROUPS + group
-        here = batch * H + head
+        here = (batch * H + head) * T
         p_query_head = p_query + batch * s_query_b + head * s_query_h
         p_grad_head = p_grad + batch * s_grad_b + head * s_grad_h
         p_mask_head = p_mask + batch * s_mask_b + head * s_mask_h
         seed = 0
         if DROPOUT:
-            seed = tl.load(p_seed) + here.to(tl.int32)
-        if not IS_CAUSAL:
-            for start in range(top, near, ROWS):
-                grad_key, grad_value = _along_columns(
-                    grad_key, grad_value, key, value, p_query_head, s_query_t, p_grad_head, s_grad_t, p_greatest + here * T,
-                    p_log_sum + here * T,
-                    p_delta + here * T, start, columns, p_mask_head, s_mask_row, s_mask_column, p_segments, seed, T, S,
-                    first_own, width, scale, softcap, dropout, window, WIDTH, EXACT_WIDTH, ROWS, False, IS_CAUSAL,
-                    WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
-                )  # fmt: skip
-        for start in range(near, far, ROWS):
-            grad_key, grad_value = _along_columns(
-                grad_key, grad_value, key, value, p_query_head, s_query_t, p_grad_head, s_grad_t, p_greatest + here * T,
-                    p_log_sum + here * T,
-                p_delta + here * T, start, columns, p_mask_head, s_mask_row, s_mask_column, p_segments, seed, T, S,
-                first_own, width, scale, softcap, dropout, window, WIDTH, EXACT_WIDTH, ROWS, True, IS_CAUSAL,
-                WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
+            seed = tl.load(p_seed) + (batch * H + head).to(tl.int32)
+        if not (IS_CAUSAL or ALL_MASKED):
+            grad_key, grad_value = _walk_rows(
+                top, near, grad_key, grad_value, key, value, p_query_head, s_query_t, p_grad_head, s_grad_t,
+                p_softmax + here, s_softmax, p_delta + here, columns, p_mask_head, s_mask_row, s_mask_column,
+                p_segments, seed, T, S, width, scale, softcap, dropout, window,
+                False, WIDTH, EXACT_WIDTH, ROWS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
             )  # fmt: skip
+        grad_key, grad_value = _walk_rows(
+            near, far, grad_key, grad_value, key, value, p_query_head, s_query_t, p_grad_head, s_grad_t,
+            p_softmax + here, s_softmax, p_delta + here, columns, p_mask_head, s_mask_row, s_mask_column,
+            p_segments, seed, T, S, width, scale, softcap, dropout, window,
+            True, WIDTH, EXACT_WIDTH, ROWS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
+        )  # fmt: skip
         if not ALL_MASKED:
-            for start in range(far, tl.minimum(whole, bottom), ROWS):
-                grad_key, grad_value = _along_columns(
-                    grad_key, grad_value, key, value, p_query_head, s_query_t, p_grad_head, s_grad_t, p_greatest + here * T,
-                    p_log_sum + here * T,
-                    p_delta + here * T, start, columns, p_mask_head, s_mask_row, s_mask_column, p_segments, seed, T, S,
-                    first_own, width, scale, softcap, dropout, window, WIDTH, EXACT_WIDTH, ROWS, False, IS_CAUSAL,
-                    WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
-                )  # fmt: skip
-            for start in range(whole, bottom, ROWS):
-                grad_key, grad_value = _along_columns(
-                    grad_key, grad_value, key, value, p_query_head, s_query_t, p_grad_head, s_grad_t, p_greatest + here * T,
-                    p_log_sum + here * T,
-                    p_delta + here * T, start, columns, p_mask_head, s_mask_row, s_mask_column, p_segments, seed, T, S,
-                    first_own, width, scale, softcap, dropout, window, WIDTH, EXACT_WIDTH, ROWS, True, IS_CAUSAL,
-                    WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
-                )  # fmt: skip
+            grad_key, grad_value = _walk_rows(
+                far, whole, grad_key, grad_value, key, value, p_query_head, s_query_t, p_grad_head, s_grad_t,
+                p_softmax + here, s_softmax, p_delta + here, columns, p_mask_head, s_mask_row, s_mask_column,
+                p_segments, seed, T, S, width, scale, softcap, dropout, window,
+                False, WIDTH, EXACT_WIDTH, ROWS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
+            )  # fmt: skip
+            grad_key, grad_value = _walk_rows(
+                whole, bottom, grad_key, grad_value, key, value, p_query_head, s_query_t, p_grad_head, s_grad_t,
+                p_softmax + here, s_softmax, p_delta + here, columns, p_mask_head, s_mask_row, s_mask_column,
+                p_segments, seed, T, S, width, scale, softcap, dropout, window,
+                True, WIDTH, EXACT_WIDTH, ROWS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
+            )  # fmt: skip
     new = batch * s_new_b + kv_head * s_new_h
     store_rows(p_grad_key + new, grad_key * scale, columns, s_new_t, S, width, WIDTH, EXACT_WIDTH)
     store_rows(p_grad_value + new, grad_value, columns, s_new_t, S, width, WIDTH, EXACT_WIDTH)

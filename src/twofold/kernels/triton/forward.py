@@ -1,7 +1,7 @@
 """The forward kernel: an ordinary flash loop whose running softmax starts at the own slot.
 
-A program holds BLOCK_ROWS queries of one head: greatest score m = own score, sum l = 1, output = own value; then it
-walks over the other keys. No row with an own slot is ever empty, and nothing is merged afterwards.
+A program holds ROWS queries of one head: greatest score m = own score, sum l = 1, output = own value; then it walks over
+the other keys. No row with an own slot is ever empty, and nothing is merged afterwards.
 """
 
 import triton
@@ -15,51 +15,54 @@ from twofold.kernels.triton.tiles import (
     load_rows,
     mask_entries,
     other_scores,
+    row_shift,
     store_rows,
 )
 
 
 @triton.jit
-def _take_in(
-    m, l, out, query, p_key, s_key, p_value, s_value, start, rows, p_mask, s_mask_row, s_mask_column, p_segments, seed,
-    T, S, first_own, width, scale, softcap, dropout, window,
-    WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, COLUMNS: tl.constexpr, MASKED: tl.constexpr,
+def _walk(
+    start, stop, m, l, out, query, shift, p_key, s_key, p_value, s_value, rows, p_mask, s_mask_row, s_mask_column,
+    p_segments, seed, T, S, width, scale, softcap, dropout, window,
+    MASKED: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
     IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
     SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """One block of keys and values into the running softmax. MASKED: some pair of the block may not meet."""
-    columns = start + tl.arange(0, COLUMNS)
-    limit = S if MASKED else start + COLUMNS
-    key = load_rows(p_key, columns, s_key, limit, width, WIDTH, EXACT_WIDTH)
-    value = load_rows(p_value, columns, s_value, limit, width, WIDTH, EXACT_WIDTH)
-    scores = tl.dot(query, key.T, input_precision=PRECISION)
-    if SOFTCAP:
-        scores = capped(scores * scale, softcap, SOFTCAP) * LOG2E
-    else:
-        scores = scores * (scale * LOG2E)
-    if MASKED:
-        scores = other_scores(
-            scores, rows[:, None], columns[None, :], p_mask, s_mask_row, s_mask_column, p_segments, T, S, first_own,
-            window, IS_CAUSAL, WINDOW, SEGMENTS, MASK,
-        )  # fmt: skip
-    greatest = tl.maximum(m, tl.max(scores, 1))
-    # A row that has seen nothing yet: exp2(-inf - -inf) would be NaN.
-    base = tl.where(greatest == float("-inf"), 0.0, greatest) if MASKED else greatest
-    weights = tl.exp2(scores - base[:, None])
-    shrink = tl.exp2(m - base)
-    l = l * shrink + tl.sum(weights, 1)
-    if DROPOUT:
-        weights = weights * kept(seed, rows[:, None], columns[None, :], S, dropout)
-    out = tl.dot(weights.to(value.dtype), value, out * shrink[:, None], input_precision=PRECISION)
-    return greatest, l, out
+    """Take the keys and values from start to stop into the running softmax. MASKED: some pairs may not meet."""
+    for first in range(start, stop, COLUMNS):
+        columns = first + tl.arange(0, COLUMNS)
+        limit = S if MASKED else first + COLUMNS
+        key = load_rows(p_key, columns, s_key, limit, width, WIDTH, EXACT_WIDTH, MASKED)
+        value = load_rows(p_value, columns, s_value, limit, width, WIDTH, EXACT_WIDTH, MASKED)
+        scores = tl.dot(query, key.T, input_precision=PRECISION)
+        if SOFTCAP:
+            scores = capped(scores * scale, softcap, SOFTCAP) * LOG2E
+        else:
+            scores = scores * (scale * LOG2E)
+        if MASKED:
+            scores = other_scores(
+                scores, rows[:, None], columns[None, :], shift[:, None], p_mask, s_mask_row, s_mask_column, p_segments,
+                T, S, window, IS_CAUSAL, WINDOW, SEGMENTS, MASK,
+            )  # fmt: skip
+        greatest = tl.maximum(m, tl.max(scores, 1))
+        # A row that has seen nothing yet: exp2(-inf - -inf) would be NaN.
+        base = tl.where(greatest == float("-inf"), 0.0, greatest) if MASKED else greatest
+        weights = tl.exp2(scores - base[:, None])
+        shrink = tl.exp2(m - base)
+        l = l * shrink + tl.sum(weights, 1)
+        if DROPOUT:
+            weights = weights * kept(seed, rows[:, None], columns[None, :], S, dropout)
+        out = tl.dot(weights.to(value.dtype), value, out * shrink[:, None], input_precision=PRECISION)
+        m = greatest
+    return m, l, out
 
 
 @triton.jit
 def forward_kernel(
-    p_query, p_key, p_value, p_self_key, p_self_value, p_out, p_greatest, p_log_sum, p_mask, p_segments, p_seed,
+    p_query, p_key, p_value, p_self_key, p_self_value, p_out, p_softmax, p_mask, p_segments, p_seed,
     s_query_b, s_query_h, s_query_t, s_key_b, s_key_h, s_key_t, s_value_b, s_value_h, s_value_t,
     s_self_key_b, s_self_key_h, s_self_key_t, s_self_value_b, s_self_value_h, s_self_value_t,
-    s_out_b, s_out_h, s_out_t, s_mask_b, s_mask_h, s_mask_row, s_mask_column,
+    s_out_b, s_out_h, s_out_t, s_mask_b, s_mask_h, s_mask_row, s_mask_column, s_softmax,
     H, T, S, width, scale, softcap, dropout, window,
     GROUPS: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
@@ -77,69 +80,79 @@ def forward_kernel(
     p_value += batch * s_value_b + kv_head * s_value_h
     p_mask += batch * s_mask_b + head * s_mask_h
     p_segments += batch * T
+    p_softmax += tl.program_id(1).to(tl.int64) * T
     seed = 0
     if DROPOUT:
         seed = tl.load(p_seed) + tl.program_id(1)
+    left, right = column_range(first_row, last_row, S, first_own, window, COLUMNS, IS_CAUSAL, WINDOW)
 
-    query = load_rows(p_query + batch * s_query_b + head * s_query_h, rows, s_query_t, T, width, WIDTH, EXACT_WIDTH)
+    query = load_rows(
+        p_query + batch * s_query_b + head * s_query_h, rows, s_query_t, T, width, WIDTH, EXACT_WIDTH, True
+    )
     self_key = load_rows(
-        p_self_key + batch * s_self_key_b + kv_head * s_self_key_h, rows, s_self_key_t, T, width, WIDTH, EXACT_WIDTH
+        p_self_key + batch * s_self_key_b + kv_head * s_self_key_h,
+        rows,
+        s_self_key_t,
+        T,
+        width,
+        WIDTH,
+        EXACT_WIDTH,
+        True,
     )
     m = capped(tl.sum(query.to(tl.float32) * self_key.to(tl.float32), 1) * scale, softcap, SOFTCAP) * LOG2E
+    shift = m * 0.0
     if MASK != "none":
-        m += mask_entries(p_mask, s_mask_row, s_mask_column, rows, rows + first_own, T, S, MASK)
+        if MASK == "float":
+            shift = row_shift(
+                left, right, rows, p_mask, s_mask_row, s_mask_column, p_segments, T, S, window,
+                COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS,
+            )  # fmt: skip
+            tl.store(p_softmax + 2 * s_softmax + rows, shift, mask=rows < T)
+        m += mask_entries(p_mask, s_mask_row, s_mask_column, rows, rows + first_own, shift, T, S, MASK)
     l = tl.where(m == float("-inf"), 0.0, 1.0)
     self_value = load_rows(
         p_self_value + batch * s_self_value_b + kv_head * s_self_value_h, rows, s_self_value_t, T, width, WIDTH,
-        EXACT_WIDTH,
+        EXACT_WIDTH, True,
     )  # fmt: skip
     out = self_value.to(tl.float32) * l[:, None]
     if DROPOUT:
         out = out * kept(seed, rows, rows + first_own, S, dropout)[:, None]
 
-    left, right = column_range(first_row, last_row, S, first_own, window, COLUMNS, IS_CAUSAL, WINDOW)
-    # Between these two lie the blocks that hold own slots; outside them, without masks, every pair may meet.
+    # Between near and far lie the blocks that hold own slots; outside them, without masks, every pair may meet.
     ALL_MASKED: tl.constexpr = WINDOW or SEGMENTS or MASK != "none"
-    if ALL_MASKED:
-        near, far = left, right
-    else:
+    near, far = left, right
+    if not ALL_MASKED:
         near = (first_row + first_own) // COLUMNS * COLUMNS
         far = tl.minimum(right, tl.cdiv(last_row + first_own + 1, COLUMNS) * COLUMNS)
-    for start in range(left, near, COLUMNS):
-        m, l, out = _take_in(
-            m, l, out, query, p_key, s_key_t, p_value, s_value_t, start, rows, p_mask, s_mask_row, s_mask_column,
-            p_segments, seed, T, S, first_own, width, scale, softcap, dropout, window, WIDTH, EXACT_WIDTH, COLUMNS,
-            False, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
+        m, l, out = _walk(
+            left, near, m, l, out, query, shift, p_key, s_key_t, p_value, s_value_t, rows, p_mask, s_mask_row,
+            s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
+            False, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
         )  # fmt: skip
-    for start in range(near, far, COLUMNS):
-        m, l, out = _take_in(
-            m, l, out, query, p_key, s_key_t, p_value, s_value_t, start, rows, p_mask, s_mask_row, s_mask_column,
-            p_segments, seed, T, S, first_own, width, scale, softcap, dropout, window, WIDTH, EXACT_WIDTH, COLUMNS,
-            True, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
-        )  # fmt: skip
+    m, l, out = _walk(
+        near, far, m, l, out, query, shift, p_key, s_key_t, p_value, s_value_t, rows, p_mask, s_mask_row,
+        s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
+        True, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
+    )  # fmt: skip
     if not (IS_CAUSAL or ALL_MASKED):
-        whole = S // COLUMNS * COLUMNS
-        for start in range(far, whole, COLUMNS):
-            m, l, out = _take_in(
-                m, l, out, query, p_key, s_key_t, p_value, s_value_t, start, rows, p_mask, s_mask_row, s_mask_column,
-                p_segments, seed, T, S, first_own, width, scale, softcap, dropout, window, WIDTH, EXACT_WIDTH, COLUMNS,
-                False, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
-            )  # fmt: skip
-        for start in range(tl.maximum(far, whole), S, COLUMNS):
-            m, l, out = _take_in(
-                m, l, out, query, p_key, s_key_t, p_value, s_value_t, start, rows, p_mask, s_mask_row, s_mask_column,
-                p_segments, seed, T, S, first_own, width, scale, softcap, dropout, window, WIDTH, EXACT_WIDTH, COLUMNS,
-                True, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
-            )  # fmt: skip
+        whole = tl.maximum(far, S // COLUMNS * COLUMNS)
+        m, l, out = _walk(
+            far, whole, m, l, out, query, shift, p_key, s_key_t, p_value, s_value_t, rows, p_mask, s_mask_row,
+            s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
+            False, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
+        )  # fmt: skip
+        m, l, out = _walk(
+            whole, S, m, l, out, query, shift, p_key, s_key_t, p_value, s_value_t, rows, p_mask, s_mask_row,
+            s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
+            True, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
+        )  # fmt: skip
 
-    # Greatest score and log of the sum are kept apart: their sum would lose digits where a mask makes both large.
     if MASK != "none":
         # Only here can a row have seen nothing at all: output 0, and every weight exp2(-inf - inf) = 0.
         empty = l == 0.0
         l = tl.where(empty, 1.0, l)
         m = tl.where(empty, float("inf"), m)
-    out = out / l[:, None]
-    store_rows(p_out + batch * s_out_b + head * s_out_h, out, rows, s_out_t, T, width, WIDTH, EXACT_WIDTH)
-    along = tl.program_id(1).to(tl.int64) * T + rows
-    tl.store(p_greatest + along, m, mask=rows < T)
-    tl.store(p_log_sum + along, tl.log2(l), mask=rows < T)
+    store_rows(p_out + batch * s_out_b + head * s_out_h, out / l[:, None], rows, s_out_t, T, width, WIDTH, EXACT_WIDTH)
+    # Greatest score and log of the sum stay apart: their sum would lose the digits of a small one.
+    tl.store(p_softmax + rows, m, mask=rows < T)
+    tl.store(p_softmax + s_softmax + rows, tl.log2(l), mask=rows < T)

@@ -10,7 +10,7 @@ from twofold.kernels.library import unit_stride
 from twofold.kernels.parts import empty_heads
 from twofold.kernels.triton.backward import columns_kernel, rows_kernel
 from twofold.kernels.triton.forward import forward_kernel
-from twofold.kernels.triton.plan import Plan
+from twofold.kernels.triton.plan import Plan, softmax_numbers
 
 
 class Tiles(NamedTuple):
@@ -49,14 +49,14 @@ def columns_tiles(width: int, dtype: torch.dtype) -> Tiles:
 def attend(
     query: Tensor, key: Tensor, value: Tensor, self_key: Tensor, self_value: Tensor, plan: Plan
 ) -> tuple[Tensor, Tensor]:
-    """Output (B, Hq, T, D) and, per row, its greatest score and the log of its sum, both in base 2: (2, B, Hq, T)."""
+    """Output (B, Hq, T, D) and what backward needs of the softmax, `softmax_numbers` a row."""
     query, key, value, self_key, self_value = map(unit_stride, (query, key, value, self_key, self_value))
     B, H, T, D = query.shape
     out = empty_heads(query)
-    softmax = torch.empty((2, B, H, T), dtype=torch.float32, device=query.device)
+    softmax = torch.empty((softmax_numbers(plan.attn_mask), B, H, T), dtype=torch.float32, device=query.device)
     tiles = forward_tiles(D, query.dtype)
     forward_kernel[(triton.cdiv(T, tiles.rows), B * H)](
-        query, key, value, self_key, self_value, out, softmax[0], softmax[1], *_pointers(plan, query),
+        query, key, value, self_key, self_value, out, softmax, *_pointers(plan, query),
         *_strides(query, key, value, self_key, self_value, out), *_mask_strides(plan, query, key),
         H, T, key.shape[2], D, *_numbers(plan), **_switches(plan, query, key, tiles),
     )  # fmt: skip
@@ -78,15 +78,14 @@ def attend_backward(
     grad, query, key, value, self_key, self_value = map(unit_stride, (grad, query, key, value, self_key, self_value))
     B, H, T, D = query.shape
     S, groups = key.shape[2], H // key.shape[1]
-    greatest, log_sum = softmax
-    delta = torch.empty_like(greatest)
+    delta = torch.empty_like(softmax[0])
     grad_query = empty_heads(query)
     # One per query head; heads that share a key/value head are summed below, in float32.
     own_dtype = query.dtype if groups == 1 else torch.float32
     grad_self_key, grad_self_value = empty_heads(query, own_dtype), empty_heads(query, own_dtype)
     tiles = rows_tiles(D, query.dtype)
     rows_kernel[(triton.cdiv(T, tiles.rows), B * H)](
-        query, key, value, self_key, self_value, out, grad, greatest, log_sum, delta, *_pointers(plan, query),
+        query, key, value, self_key, self_value, out, grad, softmax, delta, *_pointers(plan, query),
         grad_query, grad_self_key, grad_self_value,
         *_strides(query, key, value, self_key, self_value, out, grad), *_mask_strides(plan, query, key),
         *_strides(grad_query), H, T, S, D, *_numbers(plan), **_switches(plan, query, key, tiles),
@@ -94,7 +93,7 @@ def attend_backward(
     grad_key, grad_value = empty_heads(key), empty_heads(value)
     tiles = columns_tiles(D, query.dtype)
     columns_kernel[(triton.cdiv(S, tiles.columns), B * key.shape[1])](
-        query, key, value, grad, greatest, log_sum, delta, *_pointers(plan, query), grad_key, grad_value,
+        query, key, value, grad, softmax, delta, *_pointers(plan, query), grad_key, grad_value,
         *_strides(query, key, value, grad), *_mask_strides(plan, query, key), *_strides(grad_key),
         H, T, S, D, *_numbers(plan), **_switches(plan, query, key, tiles),
     )  # fmt: skip
@@ -119,9 +118,12 @@ def _pointers(plan: Plan, stand_in: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _mask_strides(plan: Plan, query: Tensor, key: Tensor) -> tuple[int, ...]:
+    """Strides of the mask over (B, Hq, T, S), and from one of the softmax's three numbers to the next."""
     if plan.attn_mask is None:
-        return 0, 0, 0, 0
-    return plan.attn_mask.expand(*query.shape[:3], key.shape[2]).stride()
+        strides = (0, 0, 0, 0)
+    else:
+        strides = plan.attn_mask.expand(*query.shape[:3], key.shape[2]).stride()
+    return *strides, query.shape[0] * query.shape[1] * query.shape[2]
 
 
 def _numbers(plan: Plan) -> tuple[float, float, float, int]:

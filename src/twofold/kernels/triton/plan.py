@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 
@@ -16,3 +17,8 @@ class Plan(NamedTuple):
     softcap: float | None
     dropout_p: float
     scale: float
+
+
+def softmax_numbers(attn_mask: Tensor | None) -> int:
+    """Numbers kept per row for backward: its greatest score, the log of its sum and, for a float mask, its shift."""
+    return 2 if attn_mask is None or attn_mask.dtype == torch.bool else 3

@@ -11,13 +11,21 @@ LOG2E = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit
-def load_rows(pointer, positions, stride, limit, width, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr):
-    """A tile (positions, WIDTH) of a tensor whose last dimension is dense; 0 outside."""
+def load_rows(
+    pointer, positions, stride, limit, width, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, CHECKED: tl.constexpr
+):
+    """A tile (positions, WIDTH) of a tensor whose last dimension is dense; 0 outside. Not CHECKED: all are inside."""
     d = tl.arange(0, WIDTH)
-    inside = (positions < limit)[:, None]
-    if not EXACT_WIDTH:
-        inside = inside & (d < width)[None, :]
-    return tl.load(pointer + positions[:, None].to(tl.int64) * stride + d[None, :], mask=inside, other=0.0)
+    address = pointer + positions[:, None].to(tl.int64) * stride + d[None, :]
+    if CHECKED and EXACT_WIDTH:
+        tile = tl.load(address, mask=(positions < limit)[:, None], other=0.0)
+    elif CHECKED:
+        tile = tl.load(address, mask=(positions < limit)[:, None] & (d < width)[None, :], other=0.0)
+    elif EXACT_WIDTH:
+        tile = tl.load(address)
+    else:
+        tile = tl.load(address, mask=(d < width)[None, :], other=0.0)
+    return tile
 
 
 @triton.jit
@@ -41,47 +49,43 @@ def capped(scores, softcap, SOFTCAP: tl.constexpr):
 @triton.jit
 def cap_slope(scores, softcap, SOFTCAP: tl.constexpr):
     """The derivative of `capped` where it has the value `scores`; 1 without a softcap."""
+    slope = scores * 0.0 + 1.0
     if SOFTCAP:
         bent = scores / softcap
-        return 1.0 - bent * bent
-    return scores * 0.0 + 1.0
+        slope = 1.0 - bent * bent
+    return slope
 
 
 @triton.jit
-def mask_entries(p_mask, s_row, s_column, rows, columns, T, S, MASK: tl.constexpr):
-    """What attn_mask adds to these (row, column) pairs, in base 2: 0 or -inf for a bool mask."""
+def mask_numbers(p_mask, s_row, s_column, rows, columns, T, S):
+    """A float mask's numbers at these (row, column) pairs, natural base; -inf outside."""
     inside = (rows < T) & (columns < S)
     address = p_mask + rows.to(tl.int64) * s_row + columns.to(tl.int64) * s_column
-    if MASK == "bool":
-        return tl.where(tl.load(address, mask=inside, other=0) != 0, 0.0, float("-inf"))
-    added = tl.load(address, mask=inside, other=float("-inf")).to(tl.float32)
-    # What is finite stays finite in base 2.
-    return tl.where(added == float("-inf"), added, tl.maximum(added * LOG2E, -3.0e38))
+    return tl.load(address, mask=inside, other=float("-inf")).to(tl.float32)
 
 
 @triton.jit
-def other_scores(
-    scores,
-    rows,
-    columns,
-    p_mask,
-    s_mask_row,
-    s_mask_column,
-    p_segments,
-    T,
-    S,
-    first_own,
-    window,
-    IS_CAUSAL: tl.constexpr,
-    WINDOW: tl.constexpr,
-    SEGMENTS: tl.constexpr,
-    MASK: tl.constexpr,
-):
-    """Base-2 scores of a tile with -inf for pairs that may not meet and for every row's own slot.
+def mask_entries(p_mask, s_row, s_column, rows, columns, shift, T, S, MASK: tl.constexpr):
+    """What attn_mask adds to these (row, column) pairs, in base 2: 0 or -inf for a bool mask.
 
-    `rows` and `columns` broadcast against each other, so the tile may lie either way.
+    `shift` is taken off a float mask's numbers; what was finite stays finite.
     """
-    slots = rows + first_own
+    if MASK == "bool":
+        inside = (rows < T) & (columns < S)
+        address = p_mask + rows.to(tl.int64) * s_row + columns.to(tl.int64) * s_column
+        added = tl.where(tl.load(address, mask=inside, other=0) != 0, 0.0, float("-inf"))
+    else:
+        numbers = mask_numbers(p_mask, s_row, s_column, rows, columns, T, S)
+        added = tl.where(numbers == float("-inf"), numbers, tl.maximum((numbers - shift) * LOG2E, -3.0e38))
+    return added
+
+
+@triton.jit
+def may_meet(
+    rows, columns, p_segments, T, S, window, IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr
+):
+    """Which queries may see which other keys, attn_mask aside; `rows` and `columns` broadcast, so a tile may lie either way."""
+    slots = rows + (S - T)
     may = (columns != slots) & (columns < S) & (rows < T)
     if IS_CAUSAL:
         may = may & (columns < slots)
@@ -91,9 +95,38 @@ def other_scores(
         here = tl.load(p_segments + rows, mask=rows < T, other=-1)
         there = tl.load(p_segments + columns, mask=columns < S, other=-2)
         may = may & (here == there)
+    return may
+
+
+@triton.jit
+def other_scores(
+    scores, rows, columns, shift, p_mask, s_mask_row, s_mask_column, p_segments, T, S, window,
+    IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
+):  # fmt: skip
+    """Base-2 scores of a tile with -inf for pairs that may not meet and for every row's own slot."""
     if MASK != "none":
-        scores = scores + mask_entries(p_mask, s_mask_row, s_mask_column, rows, columns, T, S, MASK)
-    return tl.where(may, scores, float("-inf"))
+        scores = scores + mask_entries(p_mask, s_mask_row, s_mask_column, rows, columns, shift, T, S, MASK)
+    return tl.where(
+        may_meet(rows, columns, p_segments, T, S, window, IS_CAUSAL, WINDOW, SEGMENTS), scores, float("-inf")
+    )
+
+
+@triton.jit
+def row_shift(
+    left, right, rows, p_mask, s_mask_row, s_mask_column, p_segments, T, S, window,
+    COLUMNS: tl.constexpr, IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr,
+):  # fmt: skip
+    """The greatest number of a float mask that each row meets, its own one included; 0 where all are -inf.
+
+    Taking it off changes no softmax, but keeps a row of finfo.min from swallowing its scores.
+    """
+    greatest = mask_numbers(p_mask, s_mask_row, s_mask_column, rows, rows + (S - T), T, S)
+    for first in range(left, right, COLUMNS):
+        columns = first + tl.arange(0, COLUMNS)
+        numbers = mask_numbers(p_mask, s_mask_row, s_mask_column, rows[:, None], columns[None, :], T, S)
+        may = may_meet(rows[:, None], columns[None, :], p_segments, T, S, window, IS_CAUSAL, WINDOW, SEGMENTS)
+        greatest = tl.maximum(greatest, tl.max(tl.where(may, numbers, float("-inf")), 1))
+    return tl.where(greatest == float("-inf"), 0.0, greatest)
 
 
 @triton.jit
