@@ -10,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from tests.kernels.test_backends import MASKS, assert_within, tensors, with_gradients, worst
 from twofold import self_weight, split_attention, split_attention_weights
-from twofold.kernels import fused
+from twofold.kernels import fused, ops
 from twofold.kernels.triton import launch
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -146,6 +146,31 @@ def test_self_weight():
     q, k, _, own_k, _ = tensors(1, 2, 2, 37, 40, 8, torch.float32, DEVICE)
     expected = split_attention_weights(q, k, own_k, is_causal=True).diagonal(offset=3, dim1=-2, dim2=-1)
     torch.testing.assert_close(self_weight(q, k, own_k, is_causal=True, backend="triton"), expected)
+
+
+class TestAroundTheLibrary:
+    """The library's causal attention between two fused passes, as `shifted` runs it on a GPU."""
+
+    @pytest.mark.parametrize("groups", [1, 2])
+    @pytest.mark.parametrize("T", [2, 3, 33, 64, 70])
+    @pytest.mark.parametrize("layout", ["projected", "strided"])
+    def test_output_and_gradients(self, T, groups, layout):
+        dtype = torch.float32 if DEVICE == "cpu" else torch.bfloat16
+        inputs = tensors(2, 2 * groups, 2, T, T, 16, dtype, DEVICE, layout=layout)
+        grad = torch.randn(2, 2 * groups, T, 16, device=DEVICE, dtype=dtype)
+        ours = with_gradients(lambda *t: ops.attend_causal(*t, 0.3)[0], inputs, grad)
+
+        def run(backend, given):
+            options = {"is_causal": True, "enable_gqa": True, "scale": 0.3, "backend": backend}
+            return with_gradients(lambda *t: split_attention(*t, **options), given, grad)
+
+        exact = run("reference", [t.double() for t in inputs])
+        assert_within(ours, run("columns", inputs), exact, dtype, 2.0)
+
+    def test_keeps_torchs_contract(self):
+        dtype = torch.float32 if DEVICE == "cpu" else torch.bfloat16
+        inputs = [t.requires_grad_() for t in tensors(1, 2, 1, 9, 9, 16, dtype, DEVICE, layout="projected")]
+        torch.library.opcheck(ops.attend_causal, (*inputs, 0.3))
 
 
 class TestDropout:

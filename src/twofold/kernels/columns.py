@@ -92,5 +92,6 @@ def _library(call: Call, key: Tensor, value: Tensor, mask: Tensor | None = None,
         is_causal=is_causal,
         dropout_p=call.dropout_p,
         scale=call.scale,
-        enable_gqa=bool(call.groups > 1),
+        # Not `groups > 1`: with dynamic sizes that is a symbol, which torch's function does not take.
+        enable_gqa=True if call.groups > 1 else False,  # noqa: SIM210
     )

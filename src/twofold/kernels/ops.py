@@ -3,8 +3,9 @@
     o_i = p_i v'_i + sum_{j != own(i)} p_ij v_j,   p = softmax of (l_i, scores of the others)
 
 The op takes the own *logit* l_i instead of the own key: q . k' and its gradients are formed outside, where a
-compiler can fuse them with whatever made q and k', and a masked diagonal is simply l_i = -inf. This file knows
-names, shapes and the gradient's bookkeeping; `parts` brings the arithmetic.
+compiler can fuse them with whatever made q and k', and a masked diagonal is simply l_i = -inf. `attend_causal` is
+the same for plain causal self-attention where Triton runs, with q . k' inside. This file knows names, shapes and the
+gradients' bookkeeping; `parts` and `triton/around` bring the arithmetic.
 """
 
 import torch
@@ -83,3 +84,57 @@ def _backward(ctx, grad, _grad_lse):  # noqa: ANN001, ANN202
 
 
 attend_with_own.register_autograd(_backward, setup_context=_keep)
+
+
+@torch.library.custom_op("twofold::attend_causal", mutates_args=())
+def attend_causal(
+    query: Tensor, key: Tensor, value: Tensor, self_key: Tensor, self_value: Tensor, scale: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Output (B, Hq, T, D) of causal split attention with S = T, and what backward needs."""
+    from twofold.kernels.triton import around
+
+    return around.attend(parts.library_for(query), query, key, value, self_key, self_value, scale)
+
+
+@attend_causal.register_fake
+def _(query, *_):  # noqa: ANN001, ANN002, ANN202
+    numbers = query.new_empty((2, *query.shape[:3]), dtype=torch.float32)
+    return parts.empty_heads(query), parts.empty_heads(query), numbers
+
+
+@torch.library.custom_op("twofold::attend_causal_backward", mutates_args=())
+def attend_causal_backward(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    self_key: Tensor,
+    self_value: Tensor,
+    out: Tensor,
+    shifted: Tensor,
+    numbers: Tensor,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of query, key, value, self_key and self_value."""
+    from twofold.kernels.triton import around
+
+    tensors = (grad, query, key, value, self_key, self_value, out, shifted, numbers)
+    return around.attend_backward(parts.library_for(query), *tensors, scale)
+
+
+@attend_causal_backward.register_fake
+def _(grad, query, key, value, self_key, self_value, *_):  # noqa: ANN001, ANN002, ANN202
+    return tuple(parts.empty_heads(tensor) for tensor in (query, key, value, self_key, self_value))
+
+
+def _keep_causal(ctx, inputs, output) -> None:  # noqa: ANN001
+    *tensors, ctx.scale = inputs
+    ctx.save_for_backward(*tensors, *output)
+    ctx.mark_non_differentiable(*output[1:])
+
+
+def _backward_causal(ctx, grad, *_):  # noqa: ANN001, ANN002, ANN202
+    return *attend_causal_backward(grad, *ctx.saved_tensors, ctx.scale), None
+
+
+attend_causal.register_autograd(_backward_causal, setup_context=_keep_causal)

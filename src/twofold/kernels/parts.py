@@ -159,7 +159,7 @@ def attend(
     scale: float,
 ) -> tuple[Tensor, Tensor]:
     """Output and log-sum-exp; a row that sees nothing has output 0 and log-sum-exp -inf."""
-    ride, groups = _library(query), query.shape[1] // key.shape[1]
+    ride, groups = library_for(query), query.shape[1] // key.shape[1]
     parts = parts_of(query.shape[2], key.shape[2], pattern, takes_bias=library.takes_bias(ride))
     out = empty_heads(query)
     out.unflatten(1, (-1, groups)).copy_(own_value[:, :, None])
@@ -219,7 +219,7 @@ def attend_backward(
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of query, key, value, own_logit and own_value."""
-    ride, groups = _library(query), query.shape[1] // key.shape[1]
+    ride, groups = library_for(query), query.shape[1] // key.shape[1]
     parts = parts_of(query.shape[2], key.shape[2], pattern, takes_bias=library.takes_bias(ride))
     if pattern.attn_mask is not None:
         # A row that saw nothing has no gradient: with a finite log-sum-exp all its weights are exp(-inf) = 0.
@@ -285,7 +285,7 @@ class _Total:
         return self._sum.to(self._dtype)
 
 
-def _library(query: Tensor) -> library.Library:
+def library_for(query: Tensor) -> library.Library:
     found = library.library_of(query.device)
     if found is None:
         raise ValueError(f"query must be on a device with a flash attention, got {query.device}")

@@ -7,9 +7,9 @@ memory, and the cost of the library's own attention plus O(T D).
 import torch
 from torch import Tensor
 
-from twofold.kernels import library
+from twofold.kernels import fused, library
 from twofold.kernels.checks import Call
-from twofold.kernels.ops import attend_with_own
+from twofold.kernels.ops import attend_causal, attend_with_own
 
 
 def why_not(call: Call) -> str | None:
@@ -45,6 +45,9 @@ def forward(call: Call) -> Tensor:
     own = slice(call.keys - call.queries, call.keys)
     self_key = call.key[:, :, own] if call.self_key is None else call.self_key
     self_value = call.value[:, :, own] if call.self_value is None else call.self_value
+    if _is_plain_causal(call) and call.query.is_cuda and fused.is_available(call.query.device):
+        out, *_ = attend_causal(call.query, call.key, call.value, self_key, self_value, call.scale)
+        return out
     out, _ = attend_with_own(
         call.query,
         call.key,
@@ -58,6 +61,11 @@ def forward(call: Call) -> Tensor:
         call.scale,
     )
     return out
+
+
+def _is_plain_causal(call: Call) -> bool:
+    masked = call.attn_mask is not None or call.segment_ids is not None or call.window is not None
+    return call.is_causal and call.keys == call.queries and not masked
 
 
 def own_logit(call: Call, self_key: Tensor) -> Tensor:

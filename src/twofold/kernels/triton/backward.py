@@ -55,8 +55,8 @@ def _walk_columns(
     for first in range(start, stop, COLUMNS):
         columns = first + tl.arange(0, COLUMNS)
         limit = S if MASKED else first + COLUMNS
-        key = load_rows(p_key, columns, s_key, limit, width, WIDTH, EXACT_WIDTH, MASKED)
-        value = load_rows(p_value, columns, s_value, limit, width, WIDTH, EXACT_WIDTH, MASKED)
+        key = load_rows(p_key, first, s_key, limit, width, COLUMNS, WIDTH, EXACT_WIDTH, MASKED)
+        value = load_rows(p_value, first, s_value, limit, width, COLUMNS, WIDTH, EXACT_WIDTH, MASKED)
         raw = tl.dot(query, key.T, input_precision=PRECISION)
         weights, slope = _weights(
             raw, rows[:, None], columns[None, :], greatest[:, None], log_sum[:, None], shift[:, None], p_mask,
@@ -103,10 +103,14 @@ def rows_kernel(
         seed = tl.load(p_seed) + tl.program_id(1)
 
     query = load_rows(
-        p_query + batch * s_query_b + head * s_query_h, rows, s_query_t, T, width, WIDTH, EXACT_WIDTH, True
+        p_query + batch * s_query_b + head * s_query_h, first_row, s_query_t, T, width, ROWS, WIDTH, EXACT_WIDTH, True
     )
-    grad = load_rows(p_grad + batch * s_grad_b + head * s_grad_h, rows, s_grad_t, T, width, WIDTH, EXACT_WIDTH, True)
-    out = load_rows(p_out + batch * s_out_b + head * s_out_h, rows, s_out_t, T, width, WIDTH, EXACT_WIDTH, True)
+    grad = load_rows(
+        p_grad + batch * s_grad_b + head * s_grad_h, first_row, s_grad_t, T, width, ROWS, WIDTH, EXACT_WIDTH, True
+    )
+    out = load_rows(
+        p_out + batch * s_out_b + head * s_out_h, first_row, s_out_t, T, width, ROWS, WIDTH, EXACT_WIDTH, True
+    )
     delta = tl.sum(grad.to(tl.float32) * out.to(tl.float32), 1)
     tl.store(p_delta + tl.program_id(1).to(tl.int64) * T + rows, delta, mask=rows < T)
     greatest = tl.load(p_softmax + rows, mask=rows < T, other=0.0)
@@ -117,16 +121,17 @@ def rows_kernel(
 
     self_key = load_rows(
         p_self_key + batch * s_self_key_b + kv_head * s_self_key_h,
-        rows,
+        first_row,
         s_self_key_t,
         T,
         width,
+        ROWS,
         WIDTH,
         EXACT_WIDTH,
         True,
     ).to(tl.float32)
     self_value = load_rows(
-        p_self_value + batch * s_self_value_b + kv_head * s_self_value_h, rows, s_self_value_t, T, width, WIDTH,
+        p_self_value + batch * s_self_value_b + kv_head * s_self_value_h, first_row, s_self_value_t, T, width, ROWS, WIDTH,
         EXACT_WIDTH, True,
     ).to(tl.float32)  # fmt: skip
     own = capped(tl.sum(query.to(tl.float32) * self_key, 1) * scale, softcap, SOFTCAP)
@@ -139,10 +144,10 @@ def rows_kernel(
     if DROPOUT:
         stays = kept(seed, rows, rows + first_own, S, dropout)
     grad_value = (own_weight * stays)[:, None] * grad.to(tl.float32)
-    store_rows(p_grad_self_value + new, grad_value, rows, s_new_t, T, width, WIDTH, EXACT_WIDTH)
+    store_rows(p_grad_self_value + new, grad_value, first_row, s_new_t, T, width, ROWS, WIDTH, EXACT_WIDTH)
     grad_own = own_weight * (stays * tl.sum(grad.to(tl.float32) * self_value, 1) - delta) * own_slope
     grad_key = (grad_own * scale)[:, None] * query.to(tl.float32)
-    store_rows(p_grad_self_key + new, grad_key, rows, s_new_t, T, width, WIDTH, EXACT_WIDTH)
+    store_rows(p_grad_self_key + new, grad_key, first_row, s_new_t, T, width, ROWS, WIDTH, EXACT_WIDTH)
     grad_query = grad_own[:, None] * self_key
 
     left, right = column_range(first_row, last_row, S, first_own, window, COLUMNS, IS_CAUSAL, WINDOW)
@@ -173,7 +178,7 @@ def rows_kernel(
             rows, p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
             True, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
         )  # fmt: skip
-    store_rows(p_grad_query + new, grad_query * scale, rows, s_new_t, T, width, WIDTH, EXACT_WIDTH)
+    store_rows(p_grad_query + new, grad_query * scale, first_row, s_new_t, T, width, ROWS, WIDTH, EXACT_WIDTH)
 
 
 @triton.jit
@@ -188,8 +193,8 @@ def _walk_rows(
     for first in range(start, stop, ROWS):
         rows = first + tl.arange(0, ROWS)
         limit = T if MASKED else first + ROWS
-        query = load_rows(p_query, rows, s_query, limit, width, WIDTH, EXACT_WIDTH, MASKED)
-        grad = load_rows(p_grad, rows, s_grad, limit, width, WIDTH, EXACT_WIDTH, MASKED)
+        query = load_rows(p_query, first, s_query, limit, width, ROWS, WIDTH, EXACT_WIDTH, MASKED)
+        grad = load_rows(p_grad, first, s_grad, limit, width, ROWS, WIDTH, EXACT_WIDTH, MASKED)
         greatest = tl.load(p_softmax + rows, mask=rows < limit, other=0.0)
         log_sum = tl.load(p_softmax + s_softmax + rows, mask=rows < limit, other=0.0)
         delta = tl.load(p_delta + rows, mask=rows < limit, other=0.0)
@@ -232,9 +237,19 @@ def columns_kernel(
     columns = first_column + tl.arange(0, COLUMNS)
     last_column = tl.minimum(first_column + COLUMNS, S) - 1
     p_segments += batch * T
-    key = load_rows(p_key + batch * s_key_b + kv_head * s_key_h, columns, s_key_t, S, width, WIDTH, EXACT_WIDTH, True)
+    key = load_rows(
+        p_key + batch * s_key_b + kv_head * s_key_h, first_column, s_key_t, S, width, COLUMNS, WIDTH, EXACT_WIDTH, True
+    )
     value = load_rows(
-        p_value + batch * s_value_b + kv_head * s_value_h, columns, s_value_t, S, width, WIDTH, EXACT_WIDTH, True
+        p_value + batch * s_value_b + kv_head * s_value_h,
+        first_column,
+        s_value_t,
+        S,
+        width,
+        COLUMNS,
+        WIDTH,
+        EXACT_WIDTH,
+        True,
     )
     grad_key = tl.zeros([COLUMNS, WIDTH], tl.float32)
     grad_value = tl.zeros([COLUMNS, WIDTH], tl.float32)
@@ -284,5 +299,5 @@ def columns_kernel(
                 True, WIDTH, EXACT_WIDTH, ROWS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
             )  # fmt: skip
     new = batch * s_new_b + kv_head * s_new_h
-    store_rows(p_grad_key + new, grad_key * scale, columns, s_new_t, S, width, WIDTH, EXACT_WIDTH)
-    store_rows(p_grad_value + new, grad_value, columns, s_new_t, S, width, WIDTH, EXACT_WIDTH)
+    store_rows(p_grad_key + new, grad_key * scale, first_column, s_new_t, S, width, COLUMNS, WIDTH, EXACT_WIDTH)
+    store_rows(p_grad_value + new, grad_value, first_column, s_new_t, S, width, COLUMNS, WIDTH, EXACT_WIDTH)

@@ -32,8 +32,8 @@ def _walk(
     for first in range(start, stop, COLUMNS):
         columns = first + tl.arange(0, COLUMNS)
         limit = S if MASKED else first + COLUMNS
-        key = load_rows(p_key, columns, s_key, limit, width, WIDTH, EXACT_WIDTH, MASKED)
-        value = load_rows(p_value, columns, s_value, limit, width, WIDTH, EXACT_WIDTH, MASKED)
+        key = load_rows(p_key, first, s_key, limit, width, COLUMNS, WIDTH, EXACT_WIDTH, MASKED)
+        value = load_rows(p_value, first, s_value, limit, width, COLUMNS, WIDTH, EXACT_WIDTH, MASKED)
         scores = tl.dot(query, key.T, input_precision=PRECISION)
         if SOFTCAP:
             scores = capped(scores * scale, softcap, SOFTCAP) * LOG2E
@@ -87,14 +87,15 @@ def forward_kernel(
     left, right = column_range(first_row, last_row, S, first_own, window, COLUMNS, IS_CAUSAL, WINDOW)
 
     query = load_rows(
-        p_query + batch * s_query_b + head * s_query_h, rows, s_query_t, T, width, WIDTH, EXACT_WIDTH, True
+        p_query + batch * s_query_b + head * s_query_h, first_row, s_query_t, T, width, ROWS, WIDTH, EXACT_WIDTH, True
     )
     self_key = load_rows(
         p_self_key + batch * s_self_key_b + kv_head * s_self_key_h,
-        rows,
+        first_row,
         s_self_key_t,
         T,
         width,
+        ROWS,
         WIDTH,
         EXACT_WIDTH,
         True,
@@ -111,7 +112,7 @@ def forward_kernel(
         m += mask_entries(p_mask, s_mask_row, s_mask_column, rows, rows + first_own, shift, T, S, MASK)
     l = tl.where(m == float("-inf"), 0.0, 1.0)
     self_value = load_rows(
-        p_self_value + batch * s_self_value_b + kv_head * s_self_value_h, rows, s_self_value_t, T, width, WIDTH,
+        p_self_value + batch * s_self_value_b + kv_head * s_self_value_h, first_row, s_self_value_t, T, width, ROWS, WIDTH,
         EXACT_WIDTH, True,
     )  # fmt: skip
     out = self_value.to(tl.float32) * l[:, None]
@@ -152,7 +153,17 @@ def forward_kernel(
         empty = l == 0.0
         l = tl.where(empty, 1.0, l)
         m = tl.where(empty, float("inf"), m)
-    store_rows(p_out + batch * s_out_b + head * s_out_h, out / l[:, None], rows, s_out_t, T, width, WIDTH, EXACT_WIDTH)
+    store_rows(
+        p_out + batch * s_out_b + head * s_out_h,
+        out / l[:, None],
+        first_row,
+        s_out_t,
+        T,
+        width,
+        ROWS,
+        WIDTH,
+        EXACT_WIDTH,
+    )
     # Greatest score and log of the sum stay apart: their sum would lose the digits of a small one.
     tl.store(p_softmax + rows, m, mask=rows < T)
     tl.store(p_softmax + s_softmax + rows, tl.log2(l), mask=rows < T)

@@ -8,15 +8,24 @@ import triton
 import triton.language as tl
 
 LOG2E = tl.constexpr(1.4426950408889634)
+LN2 = tl.constexpr(0.6931471805599453)
+
+
+@triton.jit
+def _addresses(pointer, first, stride, COUNT: tl.constexpr, WIDTH: tl.constexpr):
+    """Of a tile: one far jump for its first row, then offsets that fit 32 bits and do not change from tile to tile."""
+    d = tl.arange(0, WIDTH)
+    return pointer + tl.cast(first, tl.int64) * stride + (tl.arange(0, COUNT)[:, None] * stride + d[None, :])
 
 
 @triton.jit
 def load_rows(
-    pointer, positions, stride, limit, width, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, CHECKED: tl.constexpr
-):
-    """A tile (positions, WIDTH) of a tensor whose last dimension is dense; 0 outside. Not CHECKED: all are inside."""
-    d = tl.arange(0, WIDTH)
-    address = pointer + positions[:, None].to(tl.int64) * stride + d[None, :]
+    pointer, first, stride, limit, width,
+    COUNT: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, CHECKED: tl.constexpr,
+):  # fmt: skip
+    """Rows first .. first + COUNT of a tensor whose last dimension is dense; 0 outside. Not CHECKED: all are inside."""
+    address = _addresses(pointer, first, stride, COUNT, WIDTH)
+    positions, d = first + tl.arange(0, COUNT), tl.arange(0, WIDTH)
     if CHECKED and EXACT_WIDTH:
         tile = tl.load(address, mask=(positions < limit)[:, None], other=0.0)
     elif CHECKED:
@@ -29,13 +38,14 @@ def load_rows(
 
 
 @triton.jit
-def store_rows(pointer, tile, positions, stride, limit, width, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr):
-    d = tl.arange(0, WIDTH)
+def store_rows(
+    pointer, tile, first, stride, limit, width, COUNT: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr
+):
+    positions, d = first + tl.arange(0, COUNT), tl.arange(0, WIDTH)
     inside = (positions < limit)[:, None]
     if not EXACT_WIDTH:
         inside = inside & (d < width)[None, :]
-    address = pointer + positions[:, None].to(tl.int64) * stride + d[None, :]
-    tl.store(address, tile.to(pointer.dtype.element_ty), mask=inside)
+    tl.store(_addresses(pointer, first, stride, COUNT, WIDTH), tile.to(pointer.dtype.element_ty), mask=inside)
 
 
 @triton.jit
