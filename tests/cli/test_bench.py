@@ -55,6 +55,19 @@ def test_writes_the_agreed_format(tmp_path, capsys):
     assert "split_kv" in capsys.readouterr().out
 
 
+def test_the_suite_holds_the_required_shapes(capsys):
+    assert main(["bench", "attention", "--suite", "--explain", "--json", "--kinds", "split_kv"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {(row["T"], row["D"]) for row in rows} == {
+        *((T, 64) for T in (256, 512, 1024)),
+        *((T, 128) for T in (2048, 4096, 8192, 16384)),
+    }
+    assert all(row["B"] * row["T"] == 16384 for row in rows)
+    for T in {row["T"] for row in rows}:
+        assert {row["H"] // row["Hkv"] for row in rows if row["T"] == T} == {1, 4}
+        assert {row["causal"] for row in rows if row["T"] == T} == {True, False}
+
+
 def test_json_is_all_that_is_printed(capsys):
     assert main([*SMALL, "--patterns", "causal", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"][0]["causal"] is True

@@ -19,6 +19,20 @@ from twofold.bench.attention import Case, explain, rows_of
 from twofold.bench.machine import machine
 from twofold.cli.arguments import parse
 
+# batch, query heads, key/value heads, tokens, head width
+SUITE = [
+    (16384 // tokens, heads, heads // group, tokens, width)
+    for tokens, heads, width in (
+        (256, 12, 64),
+        (512, 12, 64),
+        (1024, 12, 64),
+        (2048, 16, 128),
+        (4096, 16, 128),
+        (8192, 16, 128),
+        (16384, 16, 128),
+    )
+    for group in (1, 4)
+]
 BENCHES = {"attention": "the attention function alone"}
 
 
@@ -50,6 +64,9 @@ class Attention:
     """Where to run."""
     backends: tuple[Literal["reference", "columns", "shifted", "triton"], ...] = ("shifted", "columns")
     """Backends to measure, besides the one that `auto` takes; one that cannot serve a case is left out."""
+    suite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Measure the shapes of the GPU results instead of --tokens, --batch, --heads and --head-width: 16k tokens a batch,
+    from 64 sequences of 256 to one of 16384, with as many key/value heads as query heads and with a quarter."""
     rounds: int = 10
     """How often everything is timed; the median is reported."""
     out: Path | None = None
@@ -74,19 +91,23 @@ class Attention:
             raise ValueError(f"out must lie in an existing folder, got {self.out}")
 
     def cases(self) -> list[Case]:
+        kv_heads = self.heads if self.kv_heads is None else self.kv_heads
+        shapes = [(self.batch, self.heads, kv_heads, tokens, self.head_width) for tokens in self.tokens]
         return [
             Case(
-                batch=self.batch,
-                heads=self.heads,
-                kv_heads=self.heads if self.kv_heads is None else self.kv_heads,
+                batch=batch,
+                heads=heads,
+                kv_heads=kv_heads,
                 tokens=tokens,
-                head_width=self.head_width,
+                head_width=head_width,
                 causal=pattern == "causal",
                 kind=kind,
                 dtype=self.dtype,
                 device=torch.device(self.device),
             )
-            for tokens, pattern, kind in product(self.tokens, self.patterns, self.kinds)
+            for (batch, heads, kv_heads, tokens, head_width), pattern, kind in product(
+                SUITE if self.suite else shapes, self.patterns, self.kinds
+            )
         ]
 
 
@@ -161,14 +182,14 @@ def _show(results: dict) -> None:
         table.add_column(name, justify=justify, no_wrap=True)
     for row in results["rows"]:
         table.add_row(
-            str(row["T"]),
+            str(row["T"]) if row["H"] == row["Hkv"] else f"{row['T']} {row['H']}:{row['Hkv']}",
             "causal" if row["causal"] else "full",
             row["kind"],
             row["pass"],
             row["split_backend"] + ("*" if row["chosen"] else ""),
             f"{row['standard_ms']:.2f}",
             f"{row['split_ms']:.2f}",
-            f"{row['ratio']:.3f} ±{row['spread']:.2f}",
-            f"{row['peak_bytes'] / 1e6:.1f}",
+            f"{row['ratio']:.2f} ±{row['spread']:.2f}",
+            f"{row['peak_bytes'] / 1e6:.0f}",
         )
     Console().print(table)

@@ -28,6 +28,9 @@ class Choice(NamedTuple):
     reason: str
 
 
+# Tokens from which `shifted` beats `triton` in causal forward + backward: benchmarks/results, H200, bfloat16.
+SHIFTED_FROM = 2048
+
 MODULES: dict[Backend, ModuleType] = {
     Backend.REFERENCE: reference,
     Backend.COLUMNS: columns,
@@ -152,14 +155,32 @@ def choose(call: Call) -> Choice:
         return Choice(Backend.REFERENCE, "a dimension is 0")
     if call.has_tangent:
         return Choice(Backend.REFERENCE, "only the reference can be differentiated forwards")
-    if call.softcap is not None:
-        return Choice(Backend.REFERENCE, "only the reference applies a softcap")
-    if not call.is_split:
+    on_gpu = call.query.is_cuda and fused.why_not(call) is None
+    if call.softcap is not None and not on_gpu:
+        return Choice(Backend.REFERENCE, "here only the reference applies a softcap")
+    if not call.is_split and call.softcap is None:
         return Choice(Backend.COLUMNS, "nothing is split: torch's own attention serves")
+    if on_gpu:
+        return _choose_on_gpu(call)
     obstacle = shifted.why_not(call)
     if obstacle is None:
         return Choice(Backend.SHIFTED, "the device's flash attention takes the others, a merge the own slot")
     return Choice(Backend.COLUMNS, f"shifted cannot serve: {obstacle}")
+
+
+def _choose_on_gpu(call: Call) -> Choice:
+    """Between one fused kernel and the library's attention with a pass before and after it.
+
+    The library's kernel is the faster one, its two passes cost the same at any length: from some length on they pay.
+    """
+    if not shifted.is_plain_causal(call):
+        return Choice(Backend.TRITON, "not plainly causal: only the fused kernel has no extra passes")
+    obstacle = shifted.why_not(call)
+    if obstacle is not None:
+        return Choice(Backend.TRITON, f"shifted cannot serve: {obstacle}")
+    if call.queries < SHIFTED_FROM:
+        return Choice(Backend.TRITON, f"measured: below {SHIFTED_FROM} tokens the fused kernel is faster")
+    return Choice(Backend.SHIFTED, f"measured: from {SHIFTED_FROM} tokens the library's attention is faster")
 
 
 def _resolve(backend: str, call: Call) -> Choice:

@@ -90,7 +90,7 @@ def fused_attend(
     dropout_p: float,
     scale: float,
 ) -> tuple[Tensor, Tensor]:
-    """Output (B, Hq, T, D) and what backward needs of the softmax: (2 or 3, B, Hq, T)."""
+    """Output (B, Hq, T, D) and what backward needs of the softmax: (1 or 2, B, Hq, T)."""
     from twofold.kernels.triton import launch
 
     plan = Plan(attn_mask, segment_ids, seed, window, is_causal, softcap, dropout_p, scale)

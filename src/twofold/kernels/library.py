@@ -26,12 +26,18 @@ def library_of(device: torch.device) -> Library | None:
     if device.type == "cpu":
         return "cpu_flash"
     if device.type == "cuda" and torch.version.hip is None:
-        capability = torch.cuda.get_device_capability(device)
-        # Measured: from Hopper on cuDNN is the faster one at every size; below Ampere there is neither.
-        if capability >= (9, 0) and _is_trustworthy("cudnn", device.index or 0):
-            return "cudnn"
-        return "cuda_flash" if capability >= (8, 0) else None
+        return _cuda_library(device.index or 0)
     return None
+
+
+@torch.compiler.assume_constant_result
+@cache
+def _cuda_library(device_index: int) -> Library | None:
+    capability = torch.cuda.get_device_capability(device_index)
+    # Measured: from Hopper on cuDNN is the faster one at every size; below Ampere there is neither.
+    if capability >= (9, 0) and _is_trustworthy("cudnn", device_index):
+        return "cudnn"
+    return "cuda_flash" if capability >= (8, 0) else None
 
 
 def takes_bias(library: Library) -> bool:
@@ -118,7 +124,6 @@ def _laid_out_like(tensor: Tensor, model: Tensor) -> Tensor:
     return torch.empty_strided(model.shape, model.stride(), dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
-@cache
 def _is_trustworthy(library: Library, device_index: int) -> bool:
     """One small backward against float64, once per process: a library that fails it is not used."""
     device = torch.device("cuda", device_index)

@@ -45,7 +45,7 @@ def forward(call: Call) -> Tensor:
     own = slice(call.keys - call.queries, call.keys)
     self_key = call.key[:, :, own] if call.self_key is None else call.self_key
     self_value = call.value[:, :, own] if call.self_value is None else call.self_value
-    if _is_plain_causal(call) and call.query.is_cuda and fused.is_available(call.query.device):
+    if is_plain_causal(call) and call.query.is_cuda and fused.is_available(call.query.device):
         out, *_ = attend_causal(call.query, call.key, call.value, self_key, self_value, call.scale)
         return out
     out, _ = attend_with_own(
@@ -63,7 +63,8 @@ def forward(call: Call) -> Tensor:
     return out
 
 
-def _is_plain_causal(call: Call) -> bool:
+def is_plain_causal(call: Call) -> bool:
+    """Causal self-attention and nothing else: what the passes around a GPU's library attention are made for."""
     masked = call.attn_mask is not None or call.segment_ids is not None or call.window is not None
     return call.is_causal and call.keys == call.queries and not masked
 

@@ -23,7 +23,7 @@ from twofold.kernels.triton.tiles import (
 
 @triton.jit
 def _weights(
-    raw, rows, columns, greatest, log_sum, shift, p_mask, s_mask_row, s_mask_column, p_segments, T, S, scale, softcap,
+    raw, rows, columns, lse, shift, p_mask, s_mask_row, s_mask_column, p_segments, T, S, scale, softcap,
     window, MASKED: tl.constexpr, IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr,
     MASK: tl.constexpr, SOFTCAP: tl.constexpr,
 ):  # fmt: skip
@@ -40,12 +40,12 @@ def _weights(
             scores, rows, columns, shift, p_mask, s_mask_row, s_mask_column, p_segments, T, S, window, IS_CAUSAL,
             WINDOW, SEGMENTS, MASK,
         )  # fmt: skip
-    return tl.exp2((scores - greatest) - log_sum), slope
+    return tl.exp2(scores - lse), slope
 
 
 @triton.jit
 def _walk_columns(
-    start, stop, grad_query, query, grad, delta, greatest, log_sum, shift, p_key, s_key, p_value, s_value, rows,
+    start, stop, grad_query, query, grad, delta, lse, shift, p_key, s_key, p_value, s_value, rows,
     p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
     MASKED: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
     IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
@@ -59,7 +59,7 @@ def _walk_columns(
         value = load_rows(p_value, first, s_value, limit, width, COLUMNS, WIDTH, EXACT_WIDTH, MASKED)
         raw = tl.dot(query, key.T, input_precision=PRECISION)
         weights, slope = _weights(
-            raw, rows[:, None], columns[None, :], greatest[:, None], log_sum[:, None], shift[:, None], p_mask,
+            raw, rows[:, None], columns[None, :], lse[:, None], shift[:, None], p_mask,
             s_mask_row, s_mask_column, p_segments, T, S, scale, softcap, window,
             MASKED, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP,
         )  # fmt: skip
@@ -113,11 +113,10 @@ def rows_kernel(
     )
     delta = tl.sum(grad.to(tl.float32) * out.to(tl.float32), 1)
     tl.store(p_delta + tl.program_id(1).to(tl.int64) * T + rows, delta, mask=rows < T)
-    greatest = tl.load(p_softmax + rows, mask=rows < T, other=0.0)
-    log_sum = tl.load(p_softmax + s_softmax + rows, mask=rows < T, other=0.0)
-    shift = log_sum * 0.0
+    lse = tl.load(p_softmax + rows, mask=rows < T, other=0.0)
+    shift = lse * 0.0
     if MASK == "float":
-        shift = tl.load(p_softmax + 2 * s_softmax + rows, mask=rows < T, other=0.0)
+        shift = tl.load(p_softmax + s_softmax + rows, mask=rows < T, other=0.0)
 
     self_key = load_rows(
         p_self_key + batch * s_self_key_b + kv_head * s_self_key_h,
@@ -139,7 +138,7 @@ def rows_kernel(
     own = own * LOG2E
     if MASK != "none":
         own += mask_entries(p_mask, s_mask_row, s_mask_column, rows, rows + first_own, shift, T, S, MASK)
-    own_weight = tl.exp2((own - greatest) - log_sum)
+    own_weight = tl.exp2(own - lse)
     stays = own_weight * 0.0 + 1.0
     if DROPOUT:
         stays = kept(seed, rows, rows + first_own, S, dropout)
@@ -157,24 +156,24 @@ def rows_kernel(
         near = (first_row + first_own) // COLUMNS * COLUMNS
         far = tl.minimum(right, tl.cdiv(last_row + first_own + 1, COLUMNS) * COLUMNS)
         grad_query = _walk_columns(
-            left, near, grad_query, query, grad, delta, greatest, log_sum, shift, p_key, s_key_t, p_value, s_value_t,
+            left, near, grad_query, query, grad, delta, lse, shift, p_key, s_key_t, p_value, s_value_t,
             rows, p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
             False, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
         )  # fmt: skip
     grad_query = _walk_columns(
-        near, far, grad_query, query, grad, delta, greatest, log_sum, shift, p_key, s_key_t, p_value, s_value_t,
+        near, far, grad_query, query, grad, delta, lse, shift, p_key, s_key_t, p_value, s_value_t,
         rows, p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
         True, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
     )  # fmt: skip
     if not (IS_CAUSAL or ALL_MASKED):
         whole = tl.maximum(far, S // COLUMNS * COLUMNS)
         grad_query = _walk_columns(
-            far, whole, grad_query, query, grad, delta, greatest, log_sum, shift, p_key, s_key_t, p_value, s_value_t,
+            far, whole, grad_query, query, grad, delta, lse, shift, p_key, s_key_t, p_value, s_value_t,
             rows, p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
             False, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
         )  # fmt: skip
         grad_query = _walk_columns(
-            whole, S, grad_query, query, grad, delta, greatest, log_sum, shift, p_key, s_key_t, p_value, s_value_t,
+            whole, S, grad_query, query, grad, delta, lse, shift, p_key, s_key_t, p_value, s_value_t,
             rows, p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
             True, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
         )  # fmt: skip
@@ -195,15 +194,14 @@ def _walk_rows(
         limit = T if MASKED else first + ROWS
         query = load_rows(p_query, first, s_query, limit, width, ROWS, WIDTH, EXACT_WIDTH, MASKED)
         grad = load_rows(p_grad, first, s_grad, limit, width, ROWS, WIDTH, EXACT_WIDTH, MASKED)
-        greatest = tl.load(p_softmax + rows, mask=rows < limit, other=0.0)
-        log_sum = tl.load(p_softmax + s_softmax + rows, mask=rows < limit, other=0.0)
+        lse = tl.load(p_softmax + rows, mask=rows < limit, other=0.0)
         delta = tl.load(p_delta + rows, mask=rows < limit, other=0.0)
-        shift = log_sum * 0.0
+        shift = lse * 0.0
         if MASK == "float":
-            shift = tl.load(p_softmax + 2 * s_softmax + rows, mask=rows < limit, other=0.0)
+            shift = tl.load(p_softmax + s_softmax + rows, mask=rows < limit, other=0.0)
         raw = tl.dot(key, query.T, input_precision=PRECISION)
         weights, slope = _weights(
-            raw, rows[None, :], columns[:, None], greatest[None, :], log_sum[None, :], shift[None, :], p_mask,
+            raw, rows[None, :], columns[:, None], lse[None, :], shift[None, :], p_mask,
             s_mask_row, s_mask_column, p_segments, T, S, scale, softcap, window,
             MASKED, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP,
         )  # fmt: skip

@@ -108,7 +108,7 @@ def forward_kernel(
                 left, right, rows, p_mask, s_mask_row, s_mask_column, p_segments, T, S, window,
                 COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS,
             )  # fmt: skip
-            tl.store(p_softmax + 2 * s_softmax + rows, shift, mask=rows < T)
+            tl.store(p_softmax + s_softmax + rows, shift, mask=rows < T)
         m += mask_entries(p_mask, s_mask_row, s_mask_column, rows, rows + first_own, shift, T, S, MASK)
     l = tl.where(m == float("-inf"), 0.0, 1.0)
     self_value = load_rows(
@@ -164,6 +164,4 @@ def forward_kernel(
         WIDTH,
         EXACT_WIDTH,
     )
-    # Greatest score and log of the sum stay apart: their sum would lose the digits of a small one.
-    tl.store(p_softmax + rows, m, mask=rows < T)
-    tl.store(p_softmax + s_softmax + rows, tl.log2(l), mask=rows < T)
+    tl.store(p_softmax + rows, m + tl.log2(l), mask=rows < T)

@@ -20,5 +20,5 @@ class Plan(NamedTuple):
 
 
 def softmax_numbers(attn_mask: Tensor | None) -> int:
-    """Numbers kept per row for backward: its greatest score, the log of its sum and, for a float mask, its shift."""
-    return 2 if attn_mask is None or attn_mask.dtype == torch.bool else 3
+    """Numbers kept per row for backward: its log-sum-exp in base 2 and, for a float mask, its shift."""
+    return 1 if attn_mask is None or attn_mask.dtype == torch.bool else 2
