@@ -5,6 +5,7 @@ float64 in the same run before its time counts. Tensors lie (B, T, H, D) in memo
 """
 
 import statistics
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -156,7 +157,10 @@ def _serves(kernel: SDPBackend, case: Case, tensors: Inputs) -> bool:
     if kernel == SDPBackend.MATH and case.tokens > 1024:
         return False
     try:
-        _standard(kernel, case, *tensors)
+        with warnings.catch_warnings():
+            # torch explains at length why a kernel does not serve.
+            warnings.simplefilter("ignore")
+            _standard(kernel, case, *tensors)
     except RuntimeError:
         return False
     return True

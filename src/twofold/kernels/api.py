@@ -197,10 +197,15 @@ def _resolve(backend: str, call: Call) -> Choice:
 def _autocast(*tensors: Any) -> tuple[Any, ...]:
     """Inputs as torch.autocast would hand them to scaled_dot_product_attention; anything else is left to `check`."""
     device = getattr(getattr(tensors[0], "device", None), "type", "")
-    if not (device and torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
+    if not _autocasts(device):
         return tensors
     wanted = torch.get_autocast_dtype(device)
     return tuple(t.to(wanted) if isinstance(t, Tensor) and _is_cast(t) else t for t in tensors)
+
+
+def _autocasts(device: str) -> bool:
+    # Named, because asking torch whether a device has autocast breaks a compiled graph (torch 2.11).
+    return device in ("cpu", "cuda", "mps", "xpu") and torch.is_autocast_enabled(device)
 
 
 def _is_cast(tensor: Tensor) -> bool:
@@ -210,6 +215,4 @@ def _is_cast(tensor: Tensor) -> bool:
 def _no_autocast(query: Tensor) -> AbstractContextManager:
     """The inputs are cast already; inside, float32 means float32."""
     device = query.device.type
-    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-        return torch.autocast(device, enabled=False)
-    return nullcontext()
+    return torch.autocast(device, enabled=False) if _autocasts(device) else nullcontext()

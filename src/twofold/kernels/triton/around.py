@@ -12,7 +12,8 @@ from twofold.kernels.library import Library, unit_stride
 from twofold.kernels.parts import empty_heads
 from twofold.kernels.triton.merge import finish_kernel, merge_kernel, own_backward_kernel, prepare_kernel
 
-ROWS = 32
+# Rows a program holds, and its warps.
+ROWS, WARPS = 32, 4
 
 
 def attend(
@@ -52,30 +53,22 @@ def attend_backward(
     grad, query, self_key, self_value = map(unit_stride, (grad, query, self_key, self_value))
     _, H, T, D = query.shape
     lse, own = numbers
-    groups = H // key.shape[1]
-    grid, sizes = _sizes(query, key)
-    # One per query head; heads that share a key/value head are summed below, in float32.
-    own_dtype = query.dtype if groups == 1 else torch.float32
-    grad_self_value = empty_heads(query, own_dtype)
-    grad_shifted, out_shifted = empty_heads(query), empty_heads(query)
+    (blocks, _), sizes = _sizes(query, key)
+    grid = (blocks, key.shape[0] * key.shape[1])
+    grad_shifted, out_shifted, grad_self_value = empty_heads(query), empty_heads(query), empty_heads(self_value)
     grad_logit = torch.empty_like(own)
     own_backward_kernel[grid](
         grad, out, self_value, own, grad_self_value, grad_logit, grad_shifted, out_shifted,
-        *_strides(grad, out, self_value, grad_shifted), H, T, D, **sizes,
+        *_strides(grad, out, self_value, grad_shifted, grad_self_value), H, T, D, **sizes,
     )  # fmt: skip
     grad_query_shifted, grad_key, grad_value = library.backward(
         ride, grad_shifted, shifted, key, value, None, out_shifted, lse, True, scale
     )
-    grad_query, grad_self_key = empty_heads(query), empty_heads(query, own_dtype)
+    grad_query, grad_self_key = empty_heads(query), empty_heads(self_key)
     finish_kernel[grid](
         grad_query_shifted, grad_logit, query, self_key, grad_query, grad_self_key,
-        *_strides(grad_query_shifted, query, self_key, grad_query), H, T, D, scale, **sizes,
+        *_strides(grad_query_shifted, query, self_key, grad_query, grad_self_key), H, T, D, scale, **sizes,
     )  # fmt: skip
-    if groups > 1:
-        grad_self_key, grad_self_value = (
-            empty_heads(self_key).copy_(each.unflatten(1, (-1, groups)).sum(2))
-            for each in (grad_self_key, grad_self_value)
-        )
     return grad_query, grad_key, grad_value, grad_self_key, grad_self_value
 
 
@@ -87,4 +80,5 @@ def _sizes(query: Tensor, key: Tensor) -> tuple[tuple[int, int], dict[str, objec
     B, H, T, D = query.shape
     width = triton.next_power_of_2(D)
     switches = {"GROUPS": H // key.shape[1], "ROWS": ROWS, "WIDTH": width, "EXACT_WIDTH": width == D}
+    switches["num_warps"] = WARPS
     return (triton.cdiv(T, ROWS), B * H), switches

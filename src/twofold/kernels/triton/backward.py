@@ -72,6 +72,25 @@ def _walk_columns(
 
 
 @triton.jit
+def _own_gradients(
+    query, grad, self_key, self_value, delta, lse, shift, rows, p_mask, s_mask_row, s_mask_column, seed, T, S, scale,
+    softcap, dropout, MASK: tl.constexpr, SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr,
+):  # fmt: skip
+    """Of a tile of rows: the own weight as the value meets it, and the gradient of the own score before its scale."""
+    own = capped(tl.sum(query.to(tl.float32) * self_key, 1) * scale, softcap, SOFTCAP)
+    slope = cap_slope(own, softcap, SOFTCAP)
+    own = own * LOG2E
+    if MASK != "none":
+        own += mask_entries(p_mask, s_mask_row, s_mask_column, rows, rows + (S - T), shift, T, S, MASK)
+    weight = tl.exp2(own - lse)
+    stays = weight * 0.0 + 1.0
+    if DROPOUT:
+        stays = kept(seed, rows, rows + (S - T), S, dropout)
+    grad_own = weight * (stays * tl.sum(grad.to(tl.float32) * self_value, 1) - delta) * slope
+    return weight * stays, grad_own
+
+
+@triton.jit
 def rows_kernel(
     p_query, p_key, p_value, p_self_key, p_self_value, p_out, p_grad, p_softmax, p_delta, p_mask, p_segments, p_seed,
     p_grad_query, p_grad_self_key, p_grad_self_value,
@@ -84,7 +103,7 @@ def rows_kernel(
     IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
     SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of query, self_key and self_value, one tile of rows of one query head; all three lie alike."""
+    """Gradient of query, one tile of rows of one query head; without groups those of self_key and self_value too."""
     block = tl.num_programs(0) - 1 - tl.program_id(0) if IS_CAUSAL else tl.program_id(0)
     batch, head = (tl.program_id(1) // H).to(tl.int64), (tl.program_id(1) % H).to(tl.int64)
     kv_head = head // GROUPS
@@ -133,20 +152,15 @@ def rows_kernel(
         p_self_value + batch * s_self_value_b + kv_head * s_self_value_h, first_row, s_self_value_t, T, width, ROWS, WIDTH,
         EXACT_WIDTH, True,
     ).to(tl.float32)  # fmt: skip
-    own = capped(tl.sum(query.to(tl.float32) * self_key, 1) * scale, softcap, SOFTCAP)
-    own_slope = cap_slope(own, softcap, SOFTCAP)
-    own = own * LOG2E
-    if MASK != "none":
-        own += mask_entries(p_mask, s_mask_row, s_mask_column, rows, rows + first_own, shift, T, S, MASK)
-    own_weight = tl.exp2(own - lse)
-    stays = own_weight * 0.0 + 1.0
-    if DROPOUT:
-        stays = kept(seed, rows, rows + first_own, S, dropout)
-    grad_value = (own_weight * stays)[:, None] * grad.to(tl.float32)
-    store_rows(p_grad_self_value + new, grad_value, first_row, s_new_t, T, width, ROWS, WIDTH, EXACT_WIDTH)
-    grad_own = own_weight * (stays * tl.sum(grad.to(tl.float32) * self_value, 1) - delta) * own_slope
-    grad_key = (grad_own * scale)[:, None] * query.to(tl.float32)
-    store_rows(p_grad_self_key + new, grad_key, first_row, s_new_t, T, width, ROWS, WIDTH, EXACT_WIDTH)
+    own_weight, grad_own = _own_gradients(
+        query, grad, self_key, self_value, delta, lse, shift, rows, p_mask, s_mask_row, s_mask_column, seed, T, S,
+        scale, softcap, dropout, MASK, SOFTCAP, DROPOUT,
+    )  # fmt: skip
+    if GROUPS == 1:
+        grad_value = own_weight[:, None] * grad.to(tl.float32)
+        store_rows(p_grad_self_value + new, grad_value, first_row, s_new_t, T, width, ROWS, WIDTH, EXACT_WIDTH)
+        grad_key = (grad_own * scale)[:, None] * query.to(tl.float32)
+        store_rows(p_grad_self_key + new, grad_key, first_row, s_new_t, T, width, ROWS, WIDTH, EXACT_WIDTH)
     grad_query = grad_own[:, None] * self_key
 
     left, right = column_range(first_row, last_row, S, first_own, window, COLUMNS, IS_CAUSAL, WINDOW)
@@ -299,3 +313,59 @@ def columns_kernel(
     new = batch * s_new_b + kv_head * s_new_h
     store_rows(p_grad_key + new, grad_key * scale, first_column, s_new_t, S, width, COLUMNS, WIDTH, EXACT_WIDTH)
     store_rows(p_grad_value + new, grad_value, first_column, s_new_t, S, width, COLUMNS, WIDTH, EXACT_WIDTH)
+
+
+@triton.jit
+def own_kernel(
+    p_query, p_self_key, p_self_value, p_grad, p_softmax, p_delta, p_mask, p_segments, p_seed,
+    p_grad_self_key, p_grad_self_value,
+    s_query_b, s_query_h, s_query_t, s_self_key_b, s_self_key_h, s_self_key_t,
+    s_self_value_b, s_self_value_h, s_self_value_t, s_grad_b, s_grad_h, s_grad_t,
+    s_mask_b, s_mask_h, s_mask_row, s_mask_column, s_softmax, s_new_b, s_new_h, s_new_t,
+    H, T, S, width, scale, softcap, dropout, window,
+    GROUPS: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
+    SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Gradients of self_key and self_value, one tile of rows of one key/value head, over the query heads that share it."""
+    kv_heads = H // GROUPS
+    batch, kv_head = (tl.program_id(1) // kv_heads).to(tl.int64), (tl.program_id(1) % kv_heads).to(tl.int64)
+    first_row = tl.program_id(0) * ROWS
+    rows = first_row + tl.arange(0, ROWS)
+    self_key = load_rows(
+        p_self_key + batch * s_self_key_b + kv_head * s_self_key_h, first_row, s_self_key_t, T, width, ROWS, WIDTH,
+        EXACT_WIDTH, True,
+    ).to(tl.float32)  # fmt: skip
+    self_value = load_rows(
+        p_self_value + batch * s_self_value_b + kv_head * s_self_value_h, first_row, s_self_value_t, T, width, ROWS,
+        WIDTH, EXACT_WIDTH, True,
+    ).to(tl.float32)  # fmt: skip
+    grad_self_key = tl.zeros([ROWS, WIDTH], tl.float32)
+    grad_self_value = tl.zeros([ROWS, WIDTH], tl.float32)
+    for group in range(GROUPS):
+        head = kv_head * GROUPS + group
+        here = (batch * H + head) * T
+        seed = 0
+        if DROPOUT:
+            seed = tl.load(p_seed) + (batch * H + head).to(tl.int32)
+        query = load_rows(
+            p_query + batch * s_query_b + head * s_query_h, first_row, s_query_t, T, width, ROWS, WIDTH, EXACT_WIDTH,
+            True,
+        )  # fmt: skip
+        grad = load_rows(
+            p_grad + batch * s_grad_b + head * s_grad_h, first_row, s_grad_t, T, width, ROWS, WIDTH, EXACT_WIDTH, True
+        )
+        delta = tl.load(p_delta + here + rows, mask=rows < T, other=0.0)
+        lse = tl.load(p_softmax + here + rows, mask=rows < T, other=0.0)
+        shift = lse * 0.0
+        if MASK == "float":
+            shift = tl.load(p_softmax + here + s_softmax + rows, mask=rows < T, other=0.0)
+        own_weight, grad_own = _own_gradients(
+            query, grad, self_key, self_value, delta, lse, shift, rows, p_mask + batch * s_mask_b + head * s_mask_h,
+            s_mask_row, s_mask_column, seed, T, S, scale, softcap, dropout, MASK, SOFTCAP, DROPOUT,
+        )  # fmt: skip
+        grad_self_value += own_weight[:, None] * grad.to(tl.float32)
+        grad_self_key += (grad_own * scale)[:, None] * query.to(tl.float32)
+    new = batch * s_new_b + kv_head * s_new_h
+    store_rows(p_grad_self_key + new, grad_self_key, first_row, s_new_t, T, width, ROWS, WIDTH, EXACT_WIDTH)
+    store_rows(p_grad_self_value + new, grad_self_value, first_row, s_new_t, T, width, ROWS, WIDTH, EXACT_WIDTH)

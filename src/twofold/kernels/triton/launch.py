@@ -8,7 +8,7 @@ from torch import Tensor
 
 from twofold.kernels.library import unit_stride
 from twofold.kernels.parts import empty_heads
-from twofold.kernels.triton.backward import columns_kernel, rows_kernel
+from twofold.kernels.triton.backward import columns_kernel, own_kernel, rows_kernel
 from twofold.kernels.triton.forward import forward_kernel
 from twofold.kernels.triton.plan import Plan, softmax_numbers
 
@@ -81,9 +81,7 @@ def attend_backward(
     S, groups = key.shape[2], H // key.shape[1]
     delta = torch.empty_like(softmax[0])
     grad_query = empty_heads(query)
-    # One per query head; heads that share a key/value head are summed below, in float32.
-    own_dtype = query.dtype if groups == 1 else torch.float32
-    grad_self_key, grad_self_value = empty_heads(query, own_dtype), empty_heads(query, own_dtype)
+    grad_self_key, grad_self_value = empty_heads(self_key), empty_heads(self_value)
     tiles = rows_tiles(D, query.dtype, plan.is_causal)
     rows_kernel[(triton.cdiv(T, tiles.rows), B * H)](
         query, key, value, self_key, self_value, out, grad, softmax, delta, *_pointers(plan, query),
@@ -99,10 +97,12 @@ def attend_backward(
         H, T, S, D, *_numbers(plan), **_switches(plan, query, key, tiles),
     )  # fmt: skip
     if groups > 1:
-        grad_self_key, grad_self_value = (
-            empty_heads(self_key).copy_(each.unflatten(1, (-1, groups)).sum(2))
-            for each in (grad_self_key, grad_self_value)
-        )
+        tiles = Tiles(32, 32, 4, 1)
+        own_kernel[(triton.cdiv(T, tiles.rows), B * key.shape[1])](
+            query, self_key, self_value, grad, softmax, delta, *_pointers(plan, query), grad_self_key, grad_self_value,
+            *_strides(query, self_key, self_value, grad), *_mask_strides(plan, query, key), *_strides(grad_self_key),
+            H, T, S, D, *_numbers(plan), **_switches(plan, query, key, tiles),
+        )  # fmt: skip
     return grad_query, grad_key, grad_value, grad_self_key, grad_self_value
 
 

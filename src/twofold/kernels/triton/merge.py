@@ -92,57 +92,70 @@ def merge_kernel(
 def own_backward_kernel(
     p_grad, p_out, p_self_value, p_own, p_grad_self_value, p_grad_logit, p_grad_shifted, p_out_shifted,
     s_grad_b, s_grad_h, s_grad_t, s_out_b, s_out_h, s_out_t, s_self_value_b, s_self_value_h, s_self_value_t,
-    s_new_b, s_new_h, s_new_t,
+    s_shifted_b, s_shifted_h, s_shifted_t, s_new_b, s_new_h, s_new_t,
     H, T, width,
     GROUPS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of the own values and logits, and output and its gradient shifted."""
-    batch, head = (tl.program_id(1) // H).to(tl.int64), (tl.program_id(1) % H).to(tl.int64)
-    along = tl.program_id(1).to(tl.int64) * T
+    """Gradients of the own values and logits, and output and its gradient shifted; a program holds a key/value head."""
+    kv_heads = H // GROUPS
+    batch, kv_head = (tl.program_id(1) // kv_heads).to(tl.int64), (tl.program_id(1) % kv_heads).to(tl.int64)
     first = tl.program_id(0) * ROWS
     rows = first + tl.arange(0, ROWS)
-    new = batch * s_new_b + head * s_new_h
-    grad = load_rows(
-        p_grad + batch * s_grad_b + head * s_grad_h, first, s_grad_t, T, width, ROWS, WIDTH, EXACT_WIDTH, True
-    )
-    _store_shifted(p_grad_shifted + new, grad, rows, s_new_t, T, width, WIDTH, EXACT_WIDTH)
-    grad = grad.to(tl.float32)
-    out = load_rows(p_out + batch * s_out_b + head * s_out_h, first, s_out_t, T, width, ROWS, WIDTH, EXACT_WIDTH, True)
-    _store_shifted(p_out_shifted + new, out, rows, s_new_t, T, width, WIDTH, EXACT_WIDTH)
     self_value = load_rows(
-        p_self_value + batch * s_self_value_b + head // GROUPS * s_self_value_h, first, s_self_value_t, T, width, ROWS, WIDTH,
+        p_self_value + batch * s_self_value_b + kv_head * s_self_value_h, first, s_self_value_t, T, width, ROWS, WIDTH,
         EXACT_WIDTH, True,
-    )  # fmt: skip
-    own = tl.load(p_own + along + rows, mask=rows < T, other=0.0)
-    store_rows(p_grad_self_value + new, own[:, None] * grad, first, s_new_t, T, width, ROWS, WIDTH, EXACT_WIDTH)
-    grad_logit = own * tl.sum(grad * (self_value.to(tl.float32) - out.to(tl.float32)), 1)
-    tl.store(p_grad_logit + along + rows, grad_logit, mask=rows < T)
+    ).to(tl.float32)  # fmt: skip
+    grad_self_value = tl.zeros([ROWS, WIDTH], tl.float32)
+    for group in range(GROUPS):
+        head = kv_head * GROUPS + group
+        along = (batch * H + head) * T
+        shifted = batch * s_shifted_b + head * s_shifted_h
+        grad = load_rows(
+            p_grad + batch * s_grad_b + head * s_grad_h, first, s_grad_t, T, width, ROWS, WIDTH, EXACT_WIDTH, True
+        )
+        out = load_rows(
+            p_out + batch * s_out_b + head * s_out_h, first, s_out_t, T, width, ROWS, WIDTH, EXACT_WIDTH, True
+        )
+        _store_shifted(p_grad_shifted + shifted, grad, rows, s_shifted_t, T, width, WIDTH, EXACT_WIDTH)
+        _store_shifted(p_out_shifted + shifted, out, rows, s_shifted_t, T, width, WIDTH, EXACT_WIDTH)
+        own = tl.load(p_own + along + rows, mask=rows < T, other=0.0)
+        grad_self_value += own[:, None] * grad.to(tl.float32)
+        grad_logit = own * tl.sum(grad.to(tl.float32) * (self_value - out.to(tl.float32)), 1)
+        tl.store(p_grad_logit + along + rows, grad_logit, mask=rows < T)
+    new = p_grad_self_value + batch * s_new_b + kv_head * s_new_h
+    store_rows(new, grad_self_value, first, s_new_t, T, width, ROWS, WIDTH, EXACT_WIDTH)
 
 
 @triton.jit
 def finish_kernel(
     p_grad_shifted, p_grad_logit, p_query, p_self_key, p_grad_query, p_grad_self_key,
     s_shifted_b, s_shifted_h, s_shifted_t, s_query_b, s_query_h, s_query_t, s_self_key_b, s_self_key_h, s_self_key_t,
-    s_new_b, s_new_h, s_new_t,
+    s_grad_query_b, s_grad_query_h, s_grad_query_t, s_new_b, s_new_h, s_new_t,
     H, T, width, scale,
     GROUPS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Gradients of queries, back in place and with the own logit's share, and of the own keys."""
-    batch, head = (tl.program_id(1) // H).to(tl.int64), (tl.program_id(1) % H).to(tl.int64)
+    kv_heads = H // GROUPS
+    batch, kv_head = (tl.program_id(1) // kv_heads).to(tl.int64), (tl.program_id(1) % kv_heads).to(tl.int64)
     first = tl.program_id(0) * ROWS
     rows = first + tl.arange(0, ROWS)
-    new = batch * s_new_b + head * s_new_h
-    grad = _load_shifted(p_grad_shifted + batch * s_shifted_b + head * s_shifted_h, rows, s_shifted_t, T, width, WIDTH)
-    slope = tl.load(p_grad_logit + tl.program_id(1).to(tl.int64) * T + rows, mask=rows < T, other=0.0) * scale
-    query = load_rows(
-        p_query + batch * s_query_b + head * s_query_h, first, s_query_t, T, width, ROWS, WIDTH, EXACT_WIDTH, True
-    )
     self_key = load_rows(
-        p_self_key + batch * s_self_key_b + head // GROUPS * s_self_key_h, first, s_self_key_t, T, width, ROWS, WIDTH,
+        p_self_key + batch * s_self_key_b + kv_head * s_self_key_h, first, s_self_key_t, T, width, ROWS, WIDTH,
         EXACT_WIDTH, True,
-    )  # fmt: skip
-    grad_query = grad.to(tl.float32) + slope[:, None] * self_key.to(tl.float32)
-    store_rows(p_grad_query + new, grad_query, first, s_new_t, T, width, ROWS, WIDTH, EXACT_WIDTH)
-    store_rows(
-        p_grad_self_key + new, slope[:, None] * query.to(tl.float32), first, s_new_t, T, width, ROWS, WIDTH, EXACT_WIDTH
-    )
+    ).to(tl.float32)  # fmt: skip
+    grad_self_key = tl.zeros([ROWS, WIDTH], tl.float32)
+    for group in range(GROUPS):
+        head = kv_head * GROUPS + group
+        grad = _load_shifted(
+            p_grad_shifted + batch * s_shifted_b + head * s_shifted_h, rows, s_shifted_t, T, width, WIDTH
+        )
+        slope = tl.load(p_grad_logit + (batch * H + head) * T + rows, mask=rows < T, other=0.0) * scale
+        query = load_rows(
+            p_query + batch * s_query_b + head * s_query_h, first, s_query_t, T, width, ROWS, WIDTH, EXACT_WIDTH, True
+        )
+        grad_query = grad.to(tl.float32) + slope[:, None] * self_key
+        new = p_grad_query + batch * s_grad_query_b + head * s_grad_query_h
+        store_rows(new, grad_query, first, s_grad_query_t, T, width, ROWS, WIDTH, EXACT_WIDTH)
+        grad_self_key += slope[:, None] * query.to(tl.float32)
+    new = p_grad_self_key + batch * s_new_b + kv_head * s_new_h
+    store_rows(new, grad_self_key, first, s_new_t, T, width, ROWS, WIDTH, EXACT_WIDTH)
