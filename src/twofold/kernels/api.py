@@ -31,6 +31,8 @@ class Choice(NamedTuple):
 # Tokens from which `shifted` beats `triton` in causal forward + backward: benchmarks/results, H200, bfloat16.
 SHIFTED_FROM = 2048
 
+# Not `Backend(name)`: torch.compile (2.11) cannot look into an enum's members.
+BY_NAME: dict[str, Backend] = {str(backend): backend for backend in Backend}
 MODULES: dict[Backend, ModuleType] = {
     Backend.REFERENCE: reference,
     Backend.COLUMNS: columns,
@@ -186,12 +188,13 @@ def _choose_on_gpu(call: Call) -> Choice:
 def _resolve(backend: str, call: Call) -> Choice:
     if backend == "auto":
         return choose(call)
-    if backend not in tuple(Backend):
-        raise ValueError(f"backend must be one of auto, {', '.join(Backend)}, got {backend!r}")
-    obstacle = MODULES[Backend(backend)].why_not(call)
+    named = BY_NAME.get(backend)
+    if named is None:
+        raise ValueError(f"backend must be one of auto, {', '.join(BY_NAME)}, got {backend!r}")
+    obstacle = MODULES[named].why_not(call)
     if obstacle is not None:
         raise ValueError(f"backend {backend!r} cannot serve this call: {obstacle}")
-    return Choice(Backend(backend), "named by the caller")
+    return Choice(named, "named by the caller")
 
 
 def _autocast(*tensors: Any) -> tuple[Any, ...]:
