@@ -177,3 +177,30 @@ def test_export_with_more_keys_than_queries_both_dynamic(backend, numbers):
         given = inputs(*sizes)
         expected = split_attention(*given[:5], attn_mask=given[5], is_causal=True, backend="shifted")
         torch.testing.assert_close(program.module()(*given), expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("_fresh_compiler")
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+@pytest.mark.parametrize("tokens", [64, 2048])
+@pytest.mark.parametrize("causal", [False, True])
+def test_gpu_compiles_to_one_graph(causal, tokens, mode):
+    """What "auto" takes, fused or around the library, in one graph and in CUDA graphs."""
+
+    def draw():
+        return [
+            torch.randn(2, tokens, 2, 64, device="cuda", dtype=torch.bfloat16).transpose(1, 2).requires_grad_()
+            for _ in range(5)
+        ]
+
+    def loss(*tensors):
+        return split_attention(*tensors, is_causal=causal).float().square().sum()
+
+    compiled = torch.compile(loss, fullgraph=True, mode=mode)
+    for _ in range(3):
+        inputs = draw()
+        ours = [grad.clone() for grad in torch.autograd.grad(compiled(*inputs), inputs)]
+        for found, expected in zip(ours, torch.autograd.grad(loss(*inputs), inputs), strict=True):
+            torch.testing.assert_close(found, expected, atol=0.02, rtol=0.02)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(*inputs), loss(*inputs), atol=0.02, rtol=0.02)

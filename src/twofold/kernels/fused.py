@@ -17,9 +17,21 @@ from twofold.kernels.triton.plan import Plan, softmax_numbers
 WIDEST = 256
 
 
+def _is_installed() -> bool:
+    """Without importing it, which takes a while."""
+    try:
+        return find_spec("triton") is not None
+    except ValueError:  # somebody has put something else in its place
+        return False
+
+
+# Asked once: a compiled graph cannot ask.
+INSTALLED = _is_installed()
+
+
 def why_not(call: Call) -> str | None:
     device, D = call.query.device.type, call.query.shape[-1]
-    if find_spec("triton") is None:
+    if not INSTALLED:
         return "triton is not installed"
     if not is_available(call.query.device):
         return f"triton needs a CUDA tensor (or a CPU tensor and TRITON_INTERPRET=1), got {device}"
@@ -46,9 +58,9 @@ def why_not(call: Call) -> str | None:
 
 def is_available(device: torch.device) -> bool:
     """Triton is installed and runs on this device."""
-    if find_spec("triton") is None:
-        return False
-    return device.type == "cuda" or (device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1")
+    if device.type == "cuda":
+        return INSTALLED
+    return INSTALLED and device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def forward(call: Call) -> Tensor:
