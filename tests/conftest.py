@@ -1,4 +1,4 @@
-"""What all tests share: one thread a worker, NaN in unwritten memory, and a loud summary of what was skipped."""
+"""What tests share: one thread a worker, NaN in unwritten memory for those that ask, a list of what was skipped."""
 
 import math
 import os

@@ -10,7 +10,6 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-ALLOWED_LONG = {"triton"}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -25,7 +24,7 @@ class TestEverySource:
         assert not re.search(r"\bpickle\b|torch\.load\(|torch\.save\(|\beval\(|\bexec\(", path.read_text())
 
     def test_is_one_idea_long(self, path):
-        assert path.parent.name in ALLOWED_LONG or len(path.read_text().splitlines()) <= 400
+        assert len(path.read_text().splitlines()) <= 450
 
 
 def test_data_flows_one_way():

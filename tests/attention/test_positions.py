@@ -10,18 +10,16 @@ from twofold.attention.positions import sinusoidal
 
 
 def test_the_code_of_position_1_is_in_radians():
-    """Source 003 computes in degrees and prints sin 1 = 0.02; spec section 6."""
+    """The transformer notes compute in degrees and print sin 1 = 0.02."""
     expected = torch.tensor([0.84, 0.54, 0.01, 1.00])
     torch.testing.assert_close(sinusoidal(torch.tensor(1), 4), expected, atol=0.005, rtol=0)
 
 
-def test_money_of_003_in_radians():
-    """Equation 5 with radians: the embedding of `money` plus position 2 is (0.55, -0.91, 0.54, 1.87)."""
-    code = sinusoidal(torch.tensor(2), 4)
-    torch.testing.assert_close(code, torch.tensor([0.91, -0.42, 0.02, 1.00]), atol=0.005, rtol=0)
-    embedding = torch.tensor([0.55, -0.91, 0.54, 1.87]) - code
-    placed = SinusoidalPositions(4)(embedding.expand(1, 1, 4), start=2)
-    torch.testing.assert_close(placed[0, 0], torch.tensor([0.55, -0.91, 0.54, 1.87]))
+def test_show_me_the_money():
+    """The transformer notes' fourth word, embedded as (0.41, 0.08, 0.51, 0.87), in radians."""
+    money = torch.tensor([0.41, 0.08, 0.51, 0.87]).expand(1, 1, 4)
+    expected = torch.tensor([0.55, -0.91, 0.54, 1.87])
+    torch.testing.assert_close(SinusoidalPositions(4)(money, start=3)[0, 0], expected, atol=0.005, rtol=0)
 
 
 @pytest.mark.parametrize("delta", [1, 5, 100])

@@ -29,9 +29,9 @@ def x_of(B=2, T=7):
 @pytest.mark.parametrize("kind", Kind)
 @pytest.mark.parametrize("qk_norm", [False, True])
 class TestPrefillAndDecode:
-    def check(self, made, whole, past, chunks):
+    def check(self, made, past, chunks):
         x = x_of()
-        exact, _ = made(x, is_causal=True, backend="reference") if whole else (None, None)
+        exact, _ = made(x, is_causal=True, backend="reference")
         outs, start = [], 0
         with torch.no_grad():
             for chunk in chunks:
@@ -43,12 +43,12 @@ class TestPrefillAndDecode:
 
     @pytest.mark.parametrize("chunks", [[1] * 7, [7], [3, 1, 2, 1]], ids=str)
     def test_growing_cache(self, kind, qk_norm, chunks):
-        self.check(layer(kind, qk_norm=qk_norm), True, None, chunks)
+        self.check(layer(kind, qk_norm=qk_norm), None, chunks)
 
     @pytest.mark.parametrize("chunks", [[1] * 7, [7], [3, 1, 2, 1]], ids=str)
     def test_preallocated_cache(self, kind, qk_norm, chunks):
         buffer = KeyValueBuffer.allocate(2, 2, 9, WIDTH // HEADS, dtype=torch.float64)
-        self.check(layer(kind, qk_norm=qk_norm), True, buffer, chunks)
+        self.check(layer(kind, qk_norm=qk_norm), buffer, chunks)
 
 
 @pytest.mark.parametrize("kind", Kind)

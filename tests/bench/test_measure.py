@@ -56,8 +56,15 @@ def test_a_kind_passes_its_own_tensors(kind):
     assert (inputs.self_value is not None) == (kind != "split_key")
 
 
-def test_a_wrong_kernel_is_never_timed(monkeypatch):
+@pytest.mark.parametrize(("dtype", "wrong"), [("float32", 1.001), ("bfloat16", 1.05), ("float16", 1.01)])
+def test_a_wrong_kernel_is_never_timed(monkeypatch, dtype, wrong):
     right = shifted.forward
-    monkeypatch.setattr(shifted, "forward", lambda call: right(call) * 1.001)
+    monkeypatch.setattr(shifted, "forward", lambda call: right(call) * wrong)
     with pytest.raises(ArithmeticError, match=r"shifted is off by .* no time is reported"):
-        list(attention.rows_of(case(), rounds=1, backends=["shifted"]))
+        list(attention.rows_of(case(dtype=dtype), rounds=1, backends=["shifted"]))
+
+
+@pytest.mark.parametrize("dtype", attention.DTYPES)
+def test_a_right_kernel_is_timed_in_every_dtype(dtype):
+    rows = list(attention.rows_of(case(dtype=dtype, tokens=300), rounds=1, backends=["shifted"]))
+    assert [row["pass"] for row in rows] == ["fwd", "fwd+bwd"]

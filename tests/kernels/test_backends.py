@@ -1,6 +1,6 @@
 """Every backend against float64: outputs and all five gradients, inside a measured error budget.
 
-The budget is style rule 10 of DESIGN.md: on tied pairs at most 1.5 times the error of torch's own attention in the
+The budget is that of DESIGN.md section 5: on tied pairs at most 1.5 times the error of torch's own attention in the
 same dtype, on split pairs at most twice that of `columns`, both against float64 on the same rounded inputs.
 """
 
@@ -79,6 +79,7 @@ def serves(backend, device, dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.usefixtures("poisoned")
 class TestErrorBudget:
     SHAPE = (2, 4, 4, 129, 129, 32)
 
@@ -266,7 +267,9 @@ def test_dropout_keeps_the_mean_and_drops_the_own_weight_too(backend):
 )
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("D", [64, 128])
-def test_shifted_on_the_gpu(D, causal, T, S, groups, dtype):
+@pytest.mark.parametrize("backend", ["shifted", "triton"])
+@pytest.mark.usefixtures("poisoned")
+def test_fast_backends_on_the_gpu(backend, D, causal, T, S, groups, dtype):
     inputs = tensors(2, 2 * groups, 2, T, S, D, dtype=dtype, device="cuda", layout="projected")
     grad = torch.randn(inputs[0].shape, device="cuda", dtype=dtype)
 
@@ -275,4 +278,4 @@ def test_shifted_on_the_gpu(D, causal, T, S, groups, dtype):
         return with_gradients(lambda *t: split_attention(*t, **options), given, grad)
 
     exact = run("reference", [t.double() for t in inputs])
-    assert_within(run("shifted", inputs), run("columns", inputs), exact, dtype, 2.0)
+    assert_within(run(backend, inputs), run("columns", inputs), exact, dtype, 2.0)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from twofold.kernels.api import Backend, choose
+from twofold.kernels.api import SHIFTED_FROM, Backend, choose
 from twofold.kernels.checks import check
 
 
@@ -20,6 +20,9 @@ def call(split=True, T=128, S=128, **options):
         (lambda: call(window=3), Backend.SHIFTED, "flash attention"),
         (lambda: call(split=False, is_causal=True), Backend.COLUMNS, "nothing is split"),
         (lambda: call(split=False, T=128, S=4), Backend.COLUMNS, "nothing is split"),
+        (lambda: call(split=False, attn_mask=torch.ones(128, 128) > 0), Backend.COLUMNS, "nothing is split"),
+        (lambda: call(split=False, window=9), Backend.SHIFTED, "flash attention"),
+        (lambda: call(split=False, T=8, S=128, is_causal=True), Backend.SHIFTED, "flash attention"),
         (lambda: call(dropout_p=0.1), Backend.COLUMNS, "shifted cannot serve: dropout"),
         (lambda: call(softcap=2.0), Backend.REFERENCE, "only the reference applies a softcap"),
         (lambda: call(split=False, softcap=2.0), Backend.REFERENCE, "only the reference applies a softcap"),
@@ -32,6 +35,23 @@ def test_choice_and_reason(made, backend, reason):
     assert reason in choice.reason
 
 
-def test_the_choice_is_a_pure_function():
-    given = call(is_causal=True)
-    assert choose(given) == choose(given)
+def on_gpu(T, is_causal=True, dtype=torch.bfloat16, **options):
+    tensors = [torch.randn(1, 2, T, 64, device="cuda", dtype=dtype) for _ in range(5)]
+    return choose(check(*tensors, is_causal=is_causal, **options))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("made", "backend"),
+    [
+        (lambda: on_gpu(SHIFTED_FROM), Backend.SHIFTED),
+        (lambda: on_gpu(SHIFTED_FROM - 1), Backend.TRITON),
+        (lambda: on_gpu(SHIFTED_FROM, is_causal=False), Backend.TRITON),
+        (lambda: on_gpu(SHIFTED_FROM, window=5), Backend.TRITON),
+        (lambda: on_gpu(SHIFTED_FROM, softcap=5.0), Backend.TRITON),
+        (lambda: on_gpu(SHIFTED_FROM, dtype=torch.float32), Backend.TRITON),
+        (lambda: on_gpu(SHIFTED_FROM, dtype=torch.float64), Backend.COLUMNS),
+    ],
+)
+def test_choice_on_a_gpu(made, backend):
+    assert made().backend == backend

@@ -9,6 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from tests.kernels.portable import PORTABLE
 from twofold import self_weight, split_attention, split_attention_weights
 from twofold.bench.measure import peak_bytes
+from twofold.kernels import reference
 
 
 def five(B=2, H=2, T=6, S=None, D=4, dtype=torch.float64):
@@ -44,7 +45,7 @@ def test_weights_and_self_weight_of_an_empty_row_are_zero():
     q, k, _, own_k, _ = five()
     weights = split_attention_weights(q, k, own_k, attn_mask=mask)
     assert (weights[:, :, 2] == 0).all()
-    for backend in ("auto", *PORTABLE):
+    for backend in ("auto", "reference", "shifted"):
         assert (self_weight(q, k, own_k, attn_mask=mask, backend=backend)[:, :, 2] == 0).all()
 
 
@@ -122,6 +123,25 @@ def test_autocast_casts_as_torchs_own_attention_does(backend, dtype):
     torch.testing.assert_close(mixed, split_attention(*low, backend=backend), atol=0, rtol=0)
 
 
+def test_autocast_and_another_normaliser():
+    inputs = five(dtype=torch.float32)
+    low = [t.bfloat16() for t in inputs]
+    with torch.autocast("cpu", torch.bfloat16):
+        found = reference.attend(*inputs, normaliser="sigmoid")
+    assert torch.equal(found, reference.attend(*low, normaliser="sigmoid"))
+
+
+def test_segment_numbers_may_be_large():
+    inputs = five(B=1)
+    segments = torch.tensor([[0, 0, 0, 2**32, 2**32, 2**40]])
+    small = torch.tensor([[0, 0, 0, 1, 1, 2]])
+    for backend in PORTABLE:
+        torch.testing.assert_close(
+            split_attention(*inputs, segment_ids=segments, backend=backend),
+            split_attention(*inputs, segment_ids=small, backend=backend),
+        )
+
+
 def test_autocast_reaches_the_gradients():
     inputs = [t.requires_grad_() for t in five(dtype=torch.float32)]
     with torch.autocast("cpu", torch.bfloat16):
@@ -170,11 +190,19 @@ def test_self_weight_never_holds_all_weights(options):
     assert peak_bytes(work, torch.device("cpu")) < 40e6
 
 
+def test_self_weight_refuses_columns():
+    q, k, *_ = five()
+    with pytest.raises(
+        ValueError, match="backend must be auto, reference, shifted or triton: columns would hold T x T"
+    ):
+        self_weight(q, k, backend="columns")
+
+
 def test_self_weight_has_the_gradient_of_the_diagonal():
     q, k, _, own_k, _ = (t.requires_grad_() for t in five())
     expected = split_attention_weights(q, k, own_k, is_causal=True).diagonal(dim1=-2, dim2=-1)
     along = torch.randn_like(expected)
-    for backend in ("auto", *PORTABLE):
+    for backend in ("auto", "reference", "shifted"):
         found = self_weight(q, k, own_k, is_causal=True, backend=backend)
         torch.testing.assert_close(found, expected)
         for ours, theirs in zip(

@@ -11,6 +11,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from tests.kernels.test_backends import MASKS, assert_within, tensors, with_gradients, worst
 from twofold import self_weight, split_attention, split_attention_weights
 from twofold.kernels import fused, ops
+
+pytest.importorskip("triton", reason="triton is not to be had for this system")
 from twofold.kernels.triton import launch
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -89,7 +91,7 @@ def test_softcap_alone():
     compare(tensors(1, 2, 2, 40, 40, 16, torch.float32, DEVICE, sharpness=5.0), softcap=2.0, tolerance=1e-5)
 
 
-# Triton 3.6's interpreter multiplies bfloat16 tensors as if their bits were whole numbers.
+# Triton's interpreter (3.6 and 3.7) multiplies bfloat16 tensors as if their bits were whole numbers.
 DTYPES = [torch.float32, torch.float16, pytest.param(torch.bfloat16, marks=pytest.mark.gpu)]
 
 
@@ -121,6 +123,25 @@ class TestErrorBudget:
         exact = run("reference", [t.double() for t in inputs])
         factor = 3.0 if dtype == torch.float32 and DEVICE == "cuda" else 2.0
         assert_within(run("triton", inputs), run("columns", inputs), exact, dtype, factor)
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("D", [64, 128])
+@pytest.mark.parametrize("_tiles", ["production tiles"], indirect=True)
+def test_half_precision_over_several_tiles(D, causal):
+    inputs = tensors(1, 1, 1, 200, 200, D, torch.float16, DEVICE, layout="projected")
+    grad = torch.randn_like(inputs[0])
+
+    def run(name, given):
+        return with_gradients(lambda *t: split_attention(*t, is_causal=causal, backend=name), given, grad)
+
+    exact = run("reference", [t.double() for t in inputs])
+    assert_within(run("triton", inputs), run("columns", inputs), exact, torch.float16, 2.0)
+
+
+def test_large_segment_numbers():
+    segments = torch.tensor([[0] * 10 + [2**32] * 27], device=DEVICE)
+    compare(tensors(1, 1, 1, 37, 37, 8, torch.float32, DEVICE), segment_ids=segments)
 
 
 def test_rows_that_see_nothing():
@@ -248,6 +269,7 @@ def test_compile_keeps_one_graph():
             marks=pytest.mark.skipif(DEVICE == "cuda", reason="a GPU multiplies bfloat16 rightly"),
         ),
         ({"dtype": torch.float64}, "accumulate in float32, so float64 is not served"),
+        ({"B": 70_000}, "at most 65535 heads of a batch, got 70000"),
         ({"D": 320}, "at most 256 wide, got 320"),
         ({"dropout_p": 1.0}, "dropout of everything"),
         ({"mask": True}, "attn_mask requires a gradient"),
@@ -258,7 +280,7 @@ def test_limits_are_stated(changes, reason):
     mask = torch.zeros(5, 5, device=DEVICE, requires_grad=True) if "mask" in changes else None
     with pytest.raises(ValueError, match=f"backend 'triton' cannot serve this call: .*{reason}"):
         split_attention(
-            *tensors(1, 1, 1, 5, 5, D, dtype, DEVICE),
+            *tensors(changes.get("B", 1), 1, 1, 5, 5, D, dtype, DEVICE),
             attn_mask=mask,
             dropout_p=changes.get("dropout_p", 0.0),
             backend="triton",

@@ -1,7 +1,8 @@
 """`twofold bench attention`: split against standard attention, forward and forward + backward.
 
-The yardstick is the fastest plain attention of the machine on the same inputs. Every split result is compared with
-float64 in the same run before its time counts. Tensors lie (B, T, H, D) in memory, as projections make them.
+The yardstick is the fastest plain attention of the machine on the same inputs. Before a backend is timed, its output
+and gradients of one key/value head, over at most 4096 tokens, are compared with float64 in the same run. Tensors lie
+(B, T, H, D) in memory, as projections make them.
 """
 
 import statistics
@@ -100,6 +101,8 @@ def rows_of(case: Case, *, rounds: int, backends: list[str]) -> Iterator[dict[st
         for kernel in STANDARD[case.device.type]
         if _serves(kernel, case, plain)
     }
+    if not contenders:
+        raise ValueError(f"no standard attention of torch serves {case}, so there is nothing to compare with")
     for backend in serving:
         contenders[backend] = (partial(split_attention, backend=backend, **case.options()), inputs)
     for passes, run in (("fwd", _forward), ("fwd+bwd", partial(_both, grad))):
@@ -182,9 +185,12 @@ def _verify(case: Case, backend: Backend) -> None:
     exact = inputs.each(lambda tensor: tensor.detach().double().requires_grad_())
     found_out = split_attention(*inputs, backend=backend, **small.options())
     exact_out = split_attention(*exact, backend="columns", **small.options())
-    found = torch.autograd.grad(found_out, inputs.present(), torch.ones_like(found_out))
-    expected = torch.autograd.grad(exact_out, exact.present(), torch.ones_like(exact_out))
-    limit = 32 * torch.finfo(found_out.dtype).eps
+    grad = torch.randn_like(found_out)
+    found = torch.autograd.grad(found_out, inputs.present(), grad)
+    expected = torch.autograd.grad(exact_out, exact.present(), grad.double())
+    # Half precision rounds what is stored, so one rounding dominates; float32 adds up those of long sums.
+    half = found_out.dtype in (torch.bfloat16, torch.float16)
+    limit = (2 if half else 32) * torch.finfo(found_out.dtype).eps
     for a, b in zip((found_out, *found), (exact_out, *expected), strict=True):
         error = ((a - b).norm() / b.norm()).item()
         if not error <= limit:

@@ -156,7 +156,10 @@ def _measure(chosen: Attention) -> int:
         task = progress.add_task("measuring", total=len(cases), case="")
         for case in cases:
             progress.update(task, case=f"T={case.tokens} {'causal' if case.causal else 'full'} {case.kind}")
-            rows.extend(rows_of(case, rounds=chosen.rounds, backends=list(chosen.backends)))
+            try:
+                rows.extend(rows_of(case, rounds=chosen.rounds, backends=list(chosen.backends)))
+            except torch.OutOfMemoryError as error:
+                raise ValueError(f"out of memory at T={case.tokens}: {error}") from None
             progress.advance(task)
     results = {"machine": machine(torch.device(chosen.device)), "rows": rows}
     if chosen.out is not None:

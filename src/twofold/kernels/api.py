@@ -4,15 +4,14 @@ Each backend file exports `forward(call)` and `why_not(call)`. A backend that wa
 call raises and says why; only "auto" chooses, by the pure function `choose`.
 """
 
-from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from types import ModuleType
-from typing import Any, NamedTuple, Unpack
+from typing import NamedTuple, Unpack
 
 import torch
 from torch import Tensor
 
-from twofold.kernels import columns, fused, reference, shifted
+from twofold.kernels import autocast, columns, fused, reference, shifted
 from twofold.kernels.checks import Call, Options, check
 
 
@@ -85,7 +84,7 @@ def split_attention(
     Raises:
         ValueError: naming the argument, what was expected and what came; or why a named backend cannot serve.
     """
-    query, key, value, self_key, self_value = _autocast(query, key, value, self_key, self_value)
+    query, key, value, self_key, self_value = autocast.cast(query, key, value, self_key, self_value)
     call = check(
         query,
         key,
@@ -101,7 +100,7 @@ def split_attention(
         softcap=softcap,
         segment_ids=segment_ids,
     )
-    with _no_autocast(query):
+    with autocast.off(query):
         return MODULES[_resolve(backend, call).backend].forward(call)
 
 
@@ -117,11 +116,11 @@ def split_attention_weights(
 
     Options as in `split_attention`. Only the reference keeps weights, so `backend` is "auto" or "reference".
     """
-    query, key, self_key = _autocast(query, key, self_key)
+    query, key, self_key = autocast.cast(query, key, self_key)
     call = check(query, key, key, self_key, None, **options)
     if backend not in ("auto", Backend.REFERENCE):
         raise ValueError(f"backend must be auto or reference: only the reference keeps weights, got {backend!r}")
-    with _no_autocast(query):
+    with autocast.off(query):
         return reference.weights(call)
 
 
@@ -136,17 +135,19 @@ def self_weight(
     """How much each token keeps of itself: g_i = p_ii, (B, Hq, T), without ever holding T x T weights.
 
     Options as in `split_attention`. On a fast backend it is one attention whose own values are 1 and whose other
-    values are 0; the reference walks over blocks of rows.
+    values are 0; elsewhere the reference walks over blocks of rows. `columns` would hold T x 2T and is refused.
     """
-    query, key, self_key = _autocast(query, key, self_key)
+    if backend == Backend.COLUMNS:
+        raise ValueError("backend must be auto, reference, shifted or triton: columns would hold T x T weights")
+    query, key, self_key = autocast.cast(query, key, self_key)
     call = check(query, key, key, self_key, None, **options)
     if call.keys < call.queries:
         raise ValueError(f"key must have at least query's {call.queries} tokens, one own slot each, got {call.keys}")
     ones = query.new_ones(()).expand(*key.shape[:2], *query.shape[2:])
     call = call._replace(value=torch.zeros_like(key), self_value=ones)
-    with _no_autocast(query):
+    with autocast.off(query):
         chosen = _resolve(backend, call).backend
-        if chosen == Backend.REFERENCE or (backend == "auto" and chosen == Backend.COLUMNS):
+        if chosen in (Backend.REFERENCE, Backend.COLUMNS):
             return reference.self_weight(call)
         return MODULES[chosen].forward(call)[..., 0]
 
@@ -160,7 +161,7 @@ def choose(call: Call) -> Choice:
     on_gpu = call.query.is_cuda and fused.why_not(call) is None
     if call.softcap is not None and not on_gpu:
         return Choice(Backend.REFERENCE, "here only the reference applies a softcap")
-    if not call.is_split and call.softcap is None:
+    if not call.is_split and call.is_plain_sdpa:
         return Choice(Backend.COLUMNS, "nothing is split: torch's own attention serves")
     if on_gpu:
         return _choose_on_gpu(call)
@@ -175,7 +176,7 @@ def _choose_on_gpu(call: Call) -> Choice:
 
     The library's kernel is the faster one, its two passes cost the same at any length: from some length on they pay.
     """
-    if not shifted.is_plain_causal(call):
+    if not call.is_plain_causal:
         return Choice(Backend.TRITON, "not plainly causal: only the fused kernel has no extra passes")
     obstacle = shifted.why_not(call)
     if obstacle is not None:
@@ -195,27 +196,3 @@ def _resolve(backend: str, call: Call) -> Choice:
     if obstacle is not None:
         raise ValueError(f"backend {backend!r} cannot serve this call: {obstacle}")
     return Choice(named, "named by the caller")
-
-
-def _autocast(*tensors: Any) -> tuple[Any, ...]:
-    """Inputs as torch.autocast would hand them to scaled_dot_product_attention; anything else is left to `check`."""
-    device = getattr(getattr(tensors[0], "device", None), "type", "")
-    if not _autocasts(device):
-        return tensors
-    wanted = torch.get_autocast_dtype(device)
-    return tuple(t.to(wanted) if isinstance(t, Tensor) and _is_cast(t) else t for t in tensors)
-
-
-def _autocasts(device: str) -> bool:
-    # Named, because asking torch whether a device has autocast breaks a compiled graph (torch 2.11).
-    return device in ("cpu", "cuda", "mps", "xpu") and torch.is_autocast_enabled(device)
-
-
-def _is_cast(tensor: Tensor) -> bool:
-    return tensor.is_floating_point() and tensor.dtype != torch.float64
-
-
-def _no_autocast(query: Tensor) -> AbstractContextManager:
-    """The inputs are cast already; inside, float32 means float32."""
-    device = query.device.type
-    return torch.autocast(device, enabled=False) if _autocasts(device) else nullcontext()

@@ -67,10 +67,32 @@ class Call(NamedTuple):
         return self.self_key is not None or self.self_value is not None
 
     @property
+    def has_pattern(self) -> bool:
+        """Somebody may not see somebody for another reason than causality."""
+        return self.attn_mask is not None or self.window is not None or self.segment_ids is not None
+
+    @property
     def is_masked(self) -> bool:
         """Some query may not see some key."""
-        given = (self.attn_mask, self.window, self.segment_ids)
-        return self.is_causal or any(option is not None for option in given)
+        return self.is_causal or self.has_pattern
+
+    @property
+    def is_plain_causal(self) -> bool:
+        """Causal self-attention and nothing else."""
+        return self.is_causal and self.keys == self.queries and not self.has_pattern
+
+    @property
+    def is_plain_sdpa(self) -> bool:
+        """Nothing that torch's own attention could not be told: no pattern, causal alone, or a mask alone."""
+        if self.softcap is not None or self.window is not None or self.segment_ids is not None:
+            return False
+        return not self.is_causal or self.is_plain_causal
+
+    def own_pair(self) -> tuple[Tensor, Tensor]:
+        """Keys and values of the own slots: (B, Hkv, T, D), (B, Hkv, T, Dv)."""
+        own = slice(self.keys - self.queries, self.keys)
+        self_key = self.key[:, :, own] if self.self_key is None else self.self_key
+        return self_key, self.value[:, :, own] if self.self_value is None else self.self_value
 
     @property
     def has_tangent(self) -> bool:

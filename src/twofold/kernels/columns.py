@@ -29,8 +29,7 @@ def forward(call: Call) -> Tensor:
         return zero.expand(*call.query.shape[:3], call.value.shape[-1])
     if not call.is_split and not call.is_masked:
         return _library(call, call.key, call.value)
-    only_causal = call.window is None and call.segment_ids is None and call.attn_mask is None
-    if not call.is_split and only_causal and call.keys == call.queries:
+    if not call.is_split and call.is_plain_causal:
         return _library(call, call.key, call.value, is_causal=True)
     may = masks.allowed(
         slice(0, call.queries),
@@ -45,7 +44,8 @@ def forward(call: Call) -> Tensor:
     )
     key, value, mask = call.key, call.value, call.attn_mask
     if call.is_split:
-        key, value = _with_own_columns(call)
+        self_key, self_value = call.own_pair()
+        key, value = torch.cat([key, self_key], dim=2), torch.cat([value, self_value], dim=2)
         may, mask = _masks_with_own_columns(call, may)
     if mask is None:
         return _library(call, key, value, may)
@@ -59,13 +59,6 @@ def forward(call: Call) -> Tensor:
             # Only the CPU's kernel adds a float32 mask to half-precision scores.
             may = may.to(call.query.dtype)
     return _library(call, key, value, may).masked_fill(empty, 0.0)
-
-
-def _with_own_columns(call: Call) -> tuple[Tensor, Tensor]:
-    own = slice(call.keys - call.queries, call.keys)
-    self_key = call.key[:, :, own] if call.self_key is None else call.self_key
-    self_value = call.value[:, :, own] if call.self_value is None else call.self_value
-    return torch.cat([call.key, self_key], dim=2), torch.cat([call.value, self_value], dim=2)
 
 
 def _masks_with_own_columns(call: Call, may: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -15,6 +15,8 @@ from twofold.kernels.parts import empty_heads
 from twofold.kernels.triton.plan import Plan, softmax_numbers
 
 WIDEST = 256
+# The second axis of a CUDA grid ends here.
+MOST_HEADS = 65_535
 
 
 def _is_installed() -> bool:
@@ -45,6 +47,8 @@ def why_not(call: Call) -> str | None:
         return "the kernels accumulate in float32, so float64 is not served"
     if D > WIDEST:
         return f"the kernels hold a head in registers, at most {WIDEST} wide, got {D}"
+    if call.query.shape[0] * call.query.shape[1] > MOST_HEADS:
+        return f"a launch holds at most {MOST_HEADS} heads of a batch, got {call.query.shape[0] * call.query.shape[1]}"
     if call.value.shape[-1] != D:
         return f"the kernels need values as wide as keys ({D}), got {call.value.shape[-1]}"
     if call.has_tangent:
@@ -64,7 +68,6 @@ def is_available(device: torch.device) -> bool:
 
 
 def forward(call: Call) -> Tensor:
-    own = slice(call.keys - call.queries, call.keys)
     seed = None
     if call.dropout_p:
         seed = torch.randint(2**31 - 1, (1,), device=call.query.device)
@@ -72,8 +75,7 @@ def forward(call: Call) -> Tensor:
         call.query,
         call.key,
         call.value,
-        call.key[:, :, own] if call.self_key is None else call.self_key,
-        call.value[:, :, own] if call.self_value is None else call.self_value,
+        *call.own_pair(),
         call.attn_mask,
         call.segment_ids,
         seed,

@@ -26,11 +26,11 @@ def library_of(device: torch.device) -> Library | None:
     if device.type == "cpu":
         return "cpu_flash"
     if device.type == "cuda" and torch.version.hip is None:
-        return _cuda_library(device.index or 0)
+        # A graph that is being traced cannot run the self-test; the op asks again when it runs.
+        return "cudnn" if torch.compiler.is_compiling() else _cuda_library(device.index or 0)
     return None
 
 
-@torch.compiler.assume_constant_result
 @cache
 def _cuda_library(device_index: int) -> Library | None:
     capability = torch.cuda.get_device_capability(device_index)

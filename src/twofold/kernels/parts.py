@@ -133,20 +133,26 @@ def _mask(part: Part, query: Tensor, key: Tensor, pattern: Pattern) -> Mask:
             return Mask(masks.bias(may, numbers - shift, dtype), may.any(-1), shift[..., 0])
 
 
-def _own_logit(own_logit: Tensor, query: Tensor, key: Tensor, pattern: Pattern, parts: list[Part]) -> Tensor:
-    """The own logit with the mask's own entry, less what is taken off the other entries of its row; a new tensor."""
-    own_logit = own_logit.clone(memory_format=torch.contiguous_format)
-    if pattern.attn_mask is None:
-        return own_logit
-    entries = masks.own_entries(pattern.attn_mask, key.shape[2] - query.shape[2], query.shape[2])
-    if entries.dtype == torch.bool:
-        return own_logit.masked_fill_(~entries, -math.inf)
-    entries = entries.to(own_logit.dtype).expand_as(own_logit).clone()
-    for part in parts:
-        shift = _mask(part, query, key, pattern).shift
-        if shift is not None:
-            entries[:, :, part.rows] -= shift
-    return own_logit.add_(entries)
+class _Own:
+    """Own logits with the mask's own entries, less what each part takes off its rows' numbers."""
+
+    def __init__(self, own_logit: Tensor, query: Tensor, key: Tensor, pattern: Pattern) -> None:
+        self._plain, self._entries = own_logit, None
+        self.logit = own_logit.clone(memory_format=torch.contiguous_format)
+        if pattern.attn_mask is None:
+            return
+        entries = masks.own_entries(pattern.attn_mask, key.shape[2] - query.shape[2], query.shape[2])
+        if entries.dtype == torch.bool:
+            self.logit.masked_fill_(~entries, -math.inf)
+        else:
+            self._entries = entries.to(own_logit.dtype).expand_as(own_logit)
+            # A row that no part reaches has only itself: any finite number will do.
+            self.logit.masked_fill_(self._entries == -math.inf, -math.inf)
+
+    def shift(self, rows: slice, shift: Tensor | None) -> None:
+        """First the numbers of the mask, then the score: a large number would swallow it."""
+        if shift is not None and self._entries is not None:
+            self.logit[:, :, rows] = self._plain[:, :, rows] + (self._entries[:, :, rows] - shift)
 
 
 def attend(
@@ -164,9 +170,11 @@ def attend(
     out = empty_heads(query)
     out.unflatten(1, (-1, groups)).copy_(own_value[:, :, None])
     running = out.to(own_logit.dtype) if len(parts) > 1 else out
-    lse = _own_logit(own_logit, query, key, pattern, parts)
+    own = _Own(own_logit, query, key, pattern)
+    lse = own.logit
     for part in parts:
         mask = _mask(part, query, key, pattern)
+        own.shift(part.rows, mask.shift)
         part_out, part_lse = library.forward(
             ride,
             part.of_rows(query),
@@ -224,18 +232,18 @@ def attend_backward(
     if pattern.attn_mask is not None:
         # A row that saw nothing has no gradient: with a finite log-sum-exp all its weights are exp(-inf) = 0.
         lse = lse.masked_fill(lse == -math.inf, 0.0)
-        own_logit = _own_logit(own_logit, query, key, pattern, parts)
-    grad_own_logit, grad_own_value = _own_gradients(grad, own_logit, own_value, out, lse, groups)
+    own = _Own(own_logit, query, key, pattern)
     for_query, for_key, for_value = (_Total(tensor, len(parts)) for tensor in (query, key, value))
     for part in parts:
-        bias = _mask(part, query, key, pattern).bias
+        mask = _mask(part, query, key, pattern)
+        own.shift(part.rows, mask.shift)
         grad_query, grad_key, grad_value = library.backward(
             ride,
             part.of_rows(grad),
             part.of_rows(query),
             part.of_columns(key),
             part.of_columns(value),
-            bias,
+            mask.bias,
             part.of_rows(out),
             part.of_rows(lse),
             part.mask == "past",
@@ -244,6 +252,7 @@ def attend_backward(
         for_query.add(part.rows, grad_query.flip(2) if part.reverse_rows else grad_query)
         for_key.add(part.columns, grad_key.flip(2) if part.reverse_columns else grad_key)
         for_value.add(part.columns, grad_value.flip(2) if part.reverse_columns else grad_value)
+    grad_own_logit, grad_own_value = _own_gradients(grad, own.logit, own_value, out, lse, groups)
     return for_query.rounded(), for_key.rounded(), for_value.rounded(), grad_own_logit, grad_own_value
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import dropout
 from torch.utils.checkpoint import checkpoint
 
-from twofold.kernels import masks
+from twofold.kernels import autocast, masks
 from twofold.kernels.checks import Call, Options, check
 from twofold.kernels.normalisers import Normaliser, normaliser_of, softmax
 
@@ -35,7 +35,9 @@ def attend(
     **options: Unpack[Options],
 ) -> Tensor:
     """`split_attention` with another normaliser: "softmax", "sigmoid", "sparsemax", "entmax15" or a function."""
-    return forward(check(query, key, value, self_key, self_value, **options), normaliser)
+    query, key, value, self_key, self_value = autocast.cast(query, key, value, self_key, self_value)
+    with autocast.off(query):
+        return forward(check(query, key, value, self_key, self_value, **options), normaliser)
 
 
 def forward(call: Call, normaliser: str | Normaliser = "softmax") -> Tensor:

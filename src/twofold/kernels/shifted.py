@@ -1,7 +1,8 @@
 """Split attention on the device's own flash attention: attend to the others, merge the own slot by log-sum-exp.
 
-This file says which calls can be served and forms the own logit; `ops` is the op, `parts` its arithmetic. Linear
-memory, and the cost of the library's own attention plus O(T D).
+This file says which calls can be served and forms the own logit; `ops` has the ops, `parts` the arithmetic of the
+general one and `triton/around` that of the causal one on GPUs. Linear memory, and the cost of the library's own
+attention plus O(T D).
 """
 
 import torch
@@ -32,7 +33,7 @@ def why_not(call: Call) -> str | None:
     if found is None:
         return f"torch brings no flash attention with a log-sum-exp for {device.type}"
     if not library.takes_bias(found):
-        if call.attn_mask is not None or call.segment_ids is not None or call.window is not None:
+        if call.has_pattern:
             return f"{found} takes no mask, so neither attn_mask, segment_ids nor window"
         if call.query.dtype not in (torch.bfloat16, torch.float16):
             return f"{found} needs bfloat16 or float16, got {call.query.dtype}"
@@ -42,10 +43,8 @@ def why_not(call: Call) -> str | None:
 
 
 def forward(call: Call) -> Tensor:
-    own = slice(call.keys - call.queries, call.keys)
-    self_key = call.key[:, :, own] if call.self_key is None else call.self_key
-    self_value = call.value[:, :, own] if call.self_value is None else call.self_value
-    if is_plain_causal(call) and call.query.is_cuda and fused.is_available(call.query.device):
+    self_key, self_value = call.own_pair()
+    if call.query.is_cuda and call.is_plain_causal and fused.why_not(call) is None:
         out, *_ = attend_causal(call.query, call.key, call.value, self_key, self_value, call.scale)
         return out
     out, _ = attend_with_own(
@@ -61,12 +60,6 @@ def forward(call: Call) -> Tensor:
         call.scale,
     )
     return out
-
-
-def is_plain_causal(call: Call) -> bool:
-    """Causal self-attention and nothing else: what the passes around a GPU's library attention are made for."""
-    masked = call.attn_mask is not None or call.segment_ids is not None or call.window is not None
-    return call.is_causal and call.keys == call.queries and not masked
 
 
 def own_logit(call: Call, self_key: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor
 from twofold.kernels import library
 from twofold.kernels.library import Library, unit_stride
 from twofold.kernels.parts import empty_heads
+from twofold.kernels.triton.launch import strides
 from twofold.kernels.triton.merge import finish_kernel, merge_kernel, own_backward_kernel, prepare_kernel
 
 # Rows a program holds, and its warps.
@@ -26,12 +27,12 @@ def attend(
     shifted = empty_heads(query)
     numbers = torch.empty((2, B, H, T), dtype=torch.float32, device=query.device)
     logit = torch.empty_like(numbers[0])
-    prepare_kernel[grid](query, self_key, shifted, logit, *_strides(query, self_key, shifted), H, T, D, scale, **sizes)
+    prepare_kernel[grid](query, self_key, shifted, logit, *strides(query, self_key, shifted), H, T, D, scale, **sizes)
     others, others_lse = library.forward(ride, shifted, key, value, None, True, scale)
     out = empty_heads(query)
     merge_kernel[grid](
         others, others_lse.contiguous(), logit, self_value, out, *numbers,
-        *_strides(others, self_value, out), H, T, D, **sizes,
+        *strides(others, self_value, out), H, T, D, **sizes,
     )  # fmt: skip
     return out, shifted, numbers
 
@@ -59,7 +60,7 @@ def attend_backward(
     grad_logit = torch.empty_like(own)
     own_backward_kernel[grid](
         grad, out, self_value, own, grad_self_value, grad_logit, grad_shifted, out_shifted,
-        *_strides(grad, out, self_value, grad_shifted, grad_self_value), H, T, D, **sizes,
+        *strides(grad, out, self_value, grad_shifted, grad_self_value), H, T, D, **sizes,
     )  # fmt: skip
     grad_query_shifted, grad_key, grad_value = library.backward(
         ride, grad_shifted, shifted, key, value, None, out_shifted, lse, True, scale
@@ -67,13 +68,9 @@ def attend_backward(
     grad_query, grad_self_key = empty_heads(query), empty_heads(self_key)
     finish_kernel[grid](
         grad_query_shifted, grad_logit, query, self_key, grad_query, grad_self_key,
-        *_strides(grad_query_shifted, query, self_key, grad_query, grad_self_key), H, T, D, scale, **sizes,
+        *strides(grad_query_shifted, query, self_key, grad_query, grad_self_key), H, T, D, scale, **sizes,
     )  # fmt: skip
     return grad_query, grad_key, grad_value, grad_self_key, grad_self_value
-
-
-def _strides(*tensors: Tensor) -> list[int]:
-    return [stride for tensor in tensors for stride in tensor.stride()[:3]]
 
 
 def _sizes(query: Tensor, key: Tensor) -> tuple[tuple[int, int], dict[str, object]]:

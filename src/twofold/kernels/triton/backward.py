@@ -1,6 +1,7 @@
-"""The two backward kernels: one walks along rows (gradients of queries and of everything own), one along columns.
+"""The backward kernels: one walks along rows (gradients of queries and, without groups, of everything own), one along
+columns (keys and values), and with grouped heads a third adds up what is own.
 
-Neither needs atomics, so ten runs give ten equal answers. With the final softmax every weight p is known at once, and
+None needs atomics, so ten runs give ten equal answers. With the final softmax every weight p is known at once, and
 ds = p (kept * do . v - delta) with delta = do . o; the rows kernel computes delta and leaves it to the other.
 """
 

@@ -1,7 +1,7 @@
 """The forward kernel: an ordinary flash loop whose running softmax starts at the own slot.
 
 A program holds ROWS queries of one head: greatest score m = own score, sum l = 1, output = own value; then it walks over
-the other keys. No row with an own slot is ever empty, and nothing is merged afterwards.
+the other keys. Unless attn_mask hides the own slot no row is ever empty, and nothing is merged afterwards.
 """
 
 import triton

@@ -23,13 +23,13 @@ class Tiles(NamedTuple):
 # Measured on an H200 in bfloat16, B H T D = 32 12 512 64 and 4 16 4096 128; float32 and wider heads are what fits.
 
 
-def forward_tiles(width: int, dtype: torch.dtype, is_causal: bool) -> Tiles:
+def forward_tiles(width: int, dtype: torch.dtype) -> Tiles:
     if dtype == torch.float32:
         return Tiles(64, 32, 4, 2)
     return Tiles(64, 64, 4, 3) if width <= 128 else Tiles(64, 32, 4, 2)
 
 
-def rows_tiles(width: int, dtype: torch.dtype, is_causal: bool) -> Tiles:
+def rows_tiles(width: int, dtype: torch.dtype) -> Tiles:
     """Of the backward kernel that walks along the columns of a tile of rows."""
     if dtype == torch.float32:
         return Tiles(32, 32, 4, 2)
@@ -55,10 +55,10 @@ def attend(
     B, H, T, D = query.shape
     out = empty_heads(query)
     softmax = torch.empty((softmax_numbers(plan.attn_mask), B, H, T), dtype=torch.float32, device=query.device)
-    tiles = forward_tiles(D, query.dtype, plan.is_causal)
+    tiles = forward_tiles(D, query.dtype)
     forward_kernel[(triton.cdiv(T, tiles.rows), B * H)](
         query, key, value, self_key, self_value, out, softmax, *_pointers(plan, query),
-        *_strides(query, key, value, self_key, self_value, out), *_mask_strides(plan, query, key),
+        *strides(query, key, value, self_key, self_value, out), *_mask_strides(plan, query, key),
         H, T, key.shape[2], D, *_numbers(plan), **_switches(plan, query, key, tiles),
     )  # fmt: skip
     return out, softmax
@@ -82,31 +82,31 @@ def attend_backward(
     delta = torch.empty_like(softmax[0])
     grad_query = empty_heads(query)
     grad_self_key, grad_self_value = empty_heads(self_key), empty_heads(self_value)
-    tiles = rows_tiles(D, query.dtype, plan.is_causal)
+    tiles = rows_tiles(D, query.dtype)
     rows_kernel[(triton.cdiv(T, tiles.rows), B * H)](
         query, key, value, self_key, self_value, out, grad, softmax, delta, *_pointers(plan, query),
         grad_query, grad_self_key, grad_self_value,
-        *_strides(query, key, value, self_key, self_value, out, grad), *_mask_strides(plan, query, key),
-        *_strides(grad_query), H, T, S, D, *_numbers(plan), **_switches(plan, query, key, tiles),
+        *strides(query, key, value, self_key, self_value, out, grad), *_mask_strides(plan, query, key),
+        *strides(grad_query), H, T, S, D, *_numbers(plan), **_switches(plan, query, key, tiles),
     )  # fmt: skip
     grad_key, grad_value = empty_heads(key), empty_heads(value)
     tiles = columns_tiles(D, query.dtype, plan.is_causal)
     columns_kernel[(triton.cdiv(S, tiles.columns), B * key.shape[1])](
         query, key, value, grad, softmax, delta, *_pointers(plan, query), grad_key, grad_value,
-        *_strides(query, key, value, grad), *_mask_strides(plan, query, key), *_strides(grad_key),
+        *strides(query, key, value, grad), *_mask_strides(plan, query, key), *strides(grad_key),
         H, T, S, D, *_numbers(plan), **_switches(plan, query, key, tiles),
     )  # fmt: skip
     if groups > 1:
         tiles = Tiles(32, 32, 4, 1)
         own_kernel[(triton.cdiv(T, tiles.rows), B * key.shape[1])](
             query, self_key, self_value, grad, softmax, delta, *_pointers(plan, query), grad_self_key, grad_self_value,
-            *_strides(query, self_key, self_value, grad), *_mask_strides(plan, query, key), *_strides(grad_self_key),
+            *strides(query, self_key, self_value, grad), *_mask_strides(plan, query, key), *strides(grad_self_key),
             H, T, S, D, *_numbers(plan), **_switches(plan, query, key, tiles),
         )  # fmt: skip
     return grad_query, grad_key, grad_value, grad_self_key, grad_self_value
 
 
-def _strides(*tensors: Tensor) -> list[int]:
+def strides(*tensors: Tensor) -> list[int]:
     return [stride for tensor in tensors for stride in tensor.stride()[:3]]
 
 
@@ -114,12 +114,12 @@ def _pointers(plan: Plan, stand_in: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Mask, segments and seed; a kernel never looks behind the stand-in for one that is not there."""
     mask = stand_in if plan.attn_mask is None else plan.attn_mask
     mask = mask.view(torch.uint8) if mask.dtype == torch.bool else mask
-    segments = stand_in if plan.segment_ids is None else plan.segment_ids.to(torch.int32).contiguous()
+    segments = stand_in if plan.segment_ids is None else plan.segment_ids.contiguous()
     return mask, segments, stand_in if plan.seed is None else plan.seed
 
 
 def _mask_strides(plan: Plan, query: Tensor, key: Tensor) -> tuple[int, ...]:
-    """Strides of the mask over (B, Hq, T, S), and from one of the softmax's three numbers to the next."""
+    """Strides of the mask over (B, Hq, T, S), and from one of the softmax's numbers to the next."""
     if plan.attn_mask is None:
         strides = (0, 0, 0, 0)
     else:

@@ -15,7 +15,7 @@ NO_QUERY = tl.constexpr(1.0e30)
 
 
 @triton.jit
-def _store_shifted(pointer, tile, rows, stride, T, width, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr):
+def _store_shifted(pointer, tile, rows, stride, T, width, WIDTH: tl.constexpr):
     """Row i to row i - 1; zeros to the last row."""
     d = tl.arange(0, WIDTH)
     address = pointer + (rows[:, None].to(tl.int64) - 1) * stride + d[None, :]
@@ -53,7 +53,7 @@ def prepare_kernel(
     logit = tl.sum(query.to(tl.float32) * self_key.to(tl.float32), 1) * scale
     tl.store(p_logit + tl.program_id(1).to(tl.int64) * T + rows, logit, mask=rows < T)
     new = p_shifted + batch * s_shifted_b + head * s_shifted_h
-    _store_shifted(new, query, rows, s_shifted_t, T, width, WIDTH, EXACT_WIDTH)
+    _store_shifted(new, query, rows, s_shifted_t, T, width, WIDTH)
 
 
 @triton.jit
@@ -116,8 +116,8 @@ def own_backward_kernel(
         out = load_rows(
             p_out + batch * s_out_b + head * s_out_h, first, s_out_t, T, width, ROWS, WIDTH, EXACT_WIDTH, True
         )
-        _store_shifted(p_grad_shifted + shifted, grad, rows, s_shifted_t, T, width, WIDTH, EXACT_WIDTH)
-        _store_shifted(p_out_shifted + shifted, out, rows, s_shifted_t, T, width, WIDTH, EXACT_WIDTH)
+        _store_shifted(p_grad_shifted + shifted, grad, rows, s_shifted_t, T, width, WIDTH)
+        _store_shifted(p_out_shifted + shifted, out, rows, s_shifted_t, T, width, WIDTH)
         own = tl.load(p_own + along + rows, mask=rows < T, other=0.0)
         grad_self_value += own[:, None] * grad.to(tl.float32)
         grad_logit = own * tl.sum(grad.to(tl.float32) * (self_value - out.to(tl.float32)), 1)
