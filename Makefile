@@ -14,7 +14,7 @@ help:
 	@echo "make check   linter, formatter, types, import contracts"
 	@echo "make bench   split against standard attention on this machine"
 	@echo "make docs    build the documentation into site/"
-	@echo "make setup   only .venv;   make system   only the system's packages;   make clean   remove both's leftovers"
+	@echo "make setup   only .venv;   make system   only the system's packages;   make clean   remove .venv and build files"
 
 setup: $(READY)
 

@@ -1,6 +1,6 @@
 """Every backend against float64: outputs and all five gradients, inside a measured error budget.
 
-The budget is that of DESIGN.md section 5: on tied pairs at most 1.5 times the error of torch's own attention in the
+The budget is that of DESIGN.md section 6: on tied pairs at most 1.5 times the error of torch's own attention in the
 same dtype, on split pairs at most twice that of `columns`, both against float64 on the same rounded inputs.
 """
 

@@ -18,6 +18,9 @@ def call(split=True, T=128, S=128, **options):
     [
         (lambda: call(is_causal=True), Backend.SHIFTED, "flash attention"),
         (lambda: call(window=3), Backend.SHIFTED, "flash attention"),
+        (lambda: call(T=65, S=65), Backend.SHIFTED, "flash attention"),
+        (lambda: call(T=64, S=64), Backend.COLUMNS, "up to 64 keys"),
+        (lambda: call(T=9, S=9, softcap=1.0), Backend.REFERENCE, "only the reference applies a softcap"),
         (lambda: call(split=False, is_causal=True), Backend.COLUMNS, "nothing is split"),
         (lambda: call(split=False, T=128, S=4), Backend.COLUMNS, "nothing is split"),
         (lambda: call(split=False, attn_mask=torch.ones(128, 128) > 0), Backend.COLUMNS, "nothing is split"),

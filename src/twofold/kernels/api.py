@@ -27,6 +27,8 @@ class Choice(NamedTuple):
     reason: str
 
 
+# Keys up to which `columns` beats `shifted`: benchmarks/results, 2 CPU cores, float32.
+COLUMNS_UP_TO = 64
 # Tokens from which `shifted` beats `triton` in causal forward + backward: benchmarks/results, H200, bfloat16.
 SHIFTED_FROM = 2048
 
@@ -165,6 +167,8 @@ def choose(call: Call) -> Choice:
         return Choice(Backend.COLUMNS, "nothing is split: torch's own attention serves")
     if on_gpu:
         return _choose_on_gpu(call)
+    if call.keys <= COLUMNS_UP_TO:
+        return Choice(Backend.COLUMNS, f"measured: up to {COLUMNS_UP_TO} keys twice the columns cost less than a merge")
     obstacle = shifted.why_not(call)
     if obstacle is None:
         return Choice(Backend.SHIFTED, "the device's flash attention takes the others, a merge the own slot")
