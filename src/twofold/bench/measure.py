@@ -8,7 +8,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -90,7 +90,7 @@ def peak_bytes(work: Work, device: torch.device) -> int:
 
 
 @contextmanager
-def _no_stderr() -> Iterator[None]:
+def _no_stderr() -> Generator[None, None, None]:
     """torch's profiler writes a note to the process's stderr at every start and stop; nothing in Python silences it."""
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
