@@ -35,7 +35,8 @@ def why_not(call: Call) -> str | None:
     device, D = call.query.device.type, call.query.shape[-1]
     if not INSTALLED:
         return "triton is not installed"
-    if not is_available(call.query.device):
+    interpreted = device == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
+    if device != "cuda" and not interpreted:
         return f"triton needs a CUDA tensor (or a CPU tensor and TRITON_INTERPRET=1), got {device}"
     if call.keys < call.queries:
         return "with fewer keys than queries there is no own slot"
@@ -58,13 +59,6 @@ def why_not(call: Call) -> str | None:
     if call.attn_mask is not None and call.attn_mask.requires_grad:
         return "attn_mask requires a gradient, which the kernels do not give"
     return None
-
-
-def is_available(device: torch.device) -> bool:
-    """Triton is installed and runs on this device."""
-    if device.type == "cuda":
-        return INSTALLED
-    return INSTALLED and device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def forward(call: Call) -> Tensor:

@@ -20,7 +20,7 @@ class Tiles(NamedTuple):
     stages: int
 
 
-# Measured on an H200 in bfloat16, B H T D = 32 12 512 64 and 4 16 4096 128; float32 and wider heads are what fits.
+# The fastest of two sweeps on an H200 in bfloat16 (LOG.md), D = 64 and 128; the rest are guesses that fit.
 
 
 def forward_tiles(width: int, dtype: torch.dtype) -> Tiles:
