@@ -4,8 +4,8 @@ One interface over three kernels of torch: the CPU's flash attention, cuDNN's an
 - the CPU kernel reads a last dimension of stride 1 whatever its stride is;
 - cuDNN's backward is wrong by 100 % when the gradient's layout differs from the output's, and it refuses one query
   over one key.
-Left to the caller: the CPU kernel reads a mask's memory in the query's dtype (float64) whatever the mask's is, kills the
-process on empty tensors, and reports a log-sum-exp of 0 for a row with no key.
+Left to the caller: the CPU kernel reads a mask's memory in the query's dtype (float64) whatever the mask's is, kills
+the process on empty tensors, and reports a log-sum-exp of 0 for a row with no key.
 """
 
 import warnings
