@@ -32,6 +32,8 @@ def tensors(B, Hq, Hkv, T, S, D, dtype=torch.float64, device="cpu", sharpness=1.
                 return torch.randn(B, tokens, heads, D, device=device).transpose(1, 2)
             case "strided":  # nothing contiguous, last stride 2, an offset
                 return torch.randn(B, heads, tokens + 3, 2 * D + 1, device=device)[:, :, 2:-1, 1::2]
+            case "odd":  # dense rows that begin anywhere
+                return torch.randn(B, heads, tokens, D + 3, device=device)[..., 1 : D + 1]
             case "transposed":  # the width is the slowest
                 return torch.randn(B, heads, D, tokens, device=device).mT
 
@@ -59,7 +61,7 @@ def assert_within(ours, yardstick, exact, dtype, factor):
 @pytest.mark.usefixtures("poisoned")
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("tokens", [1, 2, 63, 111, 129])
-@pytest.mark.parametrize("layout", ["plain", "projected", "strided", "transposed"])
+@pytest.mark.parametrize("layout", ["plain", "projected", "strided", "odd", "transposed"])
 @pytest.mark.parametrize("backend", FAST)
 def test_matches_the_reference_in_float64(backend, layout, tokens, causal):
     inputs = tensors(2, 4, 2, tokens, tokens, 8, layout=layout)

@@ -1,9 +1,12 @@
 """What "auto" takes, and the reason it gives."""
 
+import json
+
 import pytest
 import torch
 
-from twofold.kernels.api import SHIFTED_FROM, Backend, choose
+from twofold.kernels import choices, graphs
+from twofold.kernels.api import Backend, choose
 from twofold.kernels.checks import check
 
 
@@ -16,16 +19,15 @@ def call(split=True, T=128, S=128, **options):
 @pytest.mark.parametrize(
     ("made", "backend", "reason"),
     [
-        (lambda: call(is_causal=True), Backend.SHIFTED, "flash attention"),
-        (lambda: call(window=3), Backend.SHIFTED, "flash attention"),
-        (lambda: call(T=65, S=65), Backend.SHIFTED, "flash attention"),
-        (lambda: call(T=64, S=64), Backend.COLUMNS, "up to 64 keys"),
+        (lambda: call(T=500, S=500, is_causal=True), Backend.SHIFTED, "the fastest where it was measured (cpu, float32"),
+        (lambda: call(T=500, S=500, window=3), Backend.SHIFTED, "the fastest where it was measured"),
+        (lambda: call(T=9, S=9), Backend.COLUMNS, "the fastest where it was measured"),
         (lambda: call(T=9, S=9, softcap=1.0), Backend.REFERENCE, "only the reference applies a softcap"),
         (lambda: call(split=False, is_causal=True), Backend.COLUMNS, "nothing is split"),
         (lambda: call(split=False, T=128, S=4), Backend.COLUMNS, "nothing is split"),
         (lambda: call(split=False, attn_mask=torch.ones(128, 128) > 0), Backend.COLUMNS, "nothing is split"),
-        (lambda: call(split=False, window=9), Backend.SHIFTED, "flash attention"),
-        (lambda: call(split=False, T=8, S=128, is_causal=True), Backend.SHIFTED, "flash attention"),
+        (lambda: call(split=False, T=500, S=500, window=9), Backend.SHIFTED, "the fastest where it was measured"),
+        (lambda: call(split=False, T=8, S=500, is_causal=True), Backend.SHIFTED, "the fastest where it was measured"),
         (lambda: call(dropout_p=0.1), Backend.COLUMNS, "shifted cannot serve: dropout"),
         (lambda: call(softcap=2.0), Backend.REFERENCE, "only the reference applies a softcap"),
         (lambda: call(split=False, softcap=2.0), Backend.REFERENCE, "only the reference applies a softcap"),
@@ -38,8 +40,71 @@ def test_choice_and_reason(made, backend, reason):
     assert reason in choice.reason
 
 
+def line(machine="a", device="cpu", dtype="float32", causal=True, head_width=64, tokens=(16,), backends=("columns",)):
+    return choices.Line(machine, device, dtype, causal, head_width, tokens, backends)
+
+
+def fastest(dtype=torch.float32, causal=True, head_width=64, tokens=100):
+    return choices.fastest(torch.device("cpu"), dtype, causal, head_width, tokens)
+
+
+class TestTable:
+    """Which measured line a call takes."""
+
+    @pytest.fixture
+    def table(self, monkeypatch):
+        def install(*lines):
+            monkeypatch.setattr(choices, "LINES", list(lines))
+
+        monkeypatch.setattr(choices, "machine_of", lambda *_: "here")
+        return install
+
+    def test_the_longest_length_that_is_not_longer(self, table):
+        table(line("here", tokens=(16, 64, 256), backends=("columns", "triton", "shifted")))
+        found = [fastest(tokens=tokens).backend for tokens in (1, 16, 63, 64, 255, 256, 10**6)]
+        assert found == ["columns", "columns", "columns", "triton", "triton", "shifted", "shifted"]
+
+    def test_this_machine_then_this_dtype_then_a_head_that_is_wide_enough(self, table):
+        near = line("here", dtype="bfloat16", head_width=32, backends=("columns",))
+        wide = line("there", head_width=128, backends=("shifted",))
+        table(line("there", head_width=64, backends=("triton",)), wide, near)
+        assert fastest().backend == "columns"
+        table(line("there", head_width=64, backends=("triton",)), wide)
+        assert fastest(head_width=65).backend == "shifted"
+        assert fastest(head_width=64).backend == "triton"
+        assert fastest(head_width=512).backend == "shifted"
+
+    def test_another_machine_is_named(self, table):
+        table(line("there"))
+        assert "(there, float32, D = 64, T = 16); this machine (here) is not in the table" in fastest().reason
+        table(line("here"))
+        assert fastest().reason == "the fastest where it was measured (here, float32, D = 64, T = 16)"
+
+    def test_nothing_measured(self, table):
+        table(line("here", causal=False), line("here", device="cuda"))
+        assert fastest() is None
+        assert choose(call(is_causal=True)).backend == Backend.SHIFTED
+
+    @pytest.mark.parametrize(
+        ("text", "what"),
+        [
+            ("", "JSONDecodeError"),
+            ("{}", "KeyError"),
+            ('{"lines": [{"machine": "a"}]}', "KeyError"),
+            (json.dumps({"lines": [line()._asdict() | {"more": 1}]}), "TypeError"),
+            (json.dumps({"lines": [line(tokens=(9, 3), backends=("columns",) * 2)._asdict()]}), "tokens must ascend"),
+            (json.dumps({"lines": [line(backends=("os.system",))._asdict()]}), "backends must be of"),
+        ],
+    )
+    def test_a_broken_table_is_one_clear_error(self, tmp_path, text, what):
+        path = tmp_path / "choices.json"
+        path.write_text(text)
+        with pytest.raises(ValueError, match=f"choices.json is no table of choices: .*{what}"):
+            choices.read(path)
+
+
 def on_gpu(T, is_causal=True, dtype=torch.bfloat16, **options):
-    tensors = [torch.randn(1, 2, T, 64, device="cuda", dtype=dtype) for _ in range(5)]
+    tensors = [torch.randn(1, 2, T, 128, device="cuda", dtype=dtype) for _ in range(5)]
     return choose(check(*tensors, is_causal=is_causal, **options))
 
 
@@ -47,13 +112,13 @@ def on_gpu(T, is_causal=True, dtype=torch.bfloat16, **options):
 @pytest.mark.parametrize(
     ("made", "backend"),
     [
-        (lambda: on_gpu(SHIFTED_FROM), Backend.SHIFTED),
-        (lambda: on_gpu(SHIFTED_FROM - 1), Backend.TRITON),
-        (lambda: on_gpu(SHIFTED_FROM, is_causal=False), Backend.TRITON),
-        (lambda: on_gpu(SHIFTED_FROM, window=5), Backend.TRITON),
-        (lambda: on_gpu(SHIFTED_FROM, softcap=5.0), Backend.TRITON),
-        (lambda: on_gpu(SHIFTED_FROM, dtype=torch.float32), Backend.TRITON),
-        (lambda: on_gpu(SHIFTED_FROM, dtype=torch.float64), Backend.COLUMNS),
+        (lambda: on_gpu(16384), Backend.SHIFTED),
+        (lambda: on_gpu(128), Backend.TRITON),
+        (lambda: on_gpu(16384, is_causal=False), Backend.SHIFTED if graphs.INSTALLED else Backend.TRITON),
+        (lambda: on_gpu(4096, window=5), Backend.TRITON),
+        (lambda: on_gpu(4096, softcap=5.0), Backend.TRITON),
+        (lambda: on_gpu(4096, dtype=torch.float32), Backend.TRITON),
+        (lambda: on_gpu(4096, dtype=torch.float64), Backend.COLUMNS),
     ],
 )
 def test_choice_on_a_gpu(made, backend):

@@ -10,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from tests.kernels.test_backends import MASKS, assert_within, tensors, with_gradients, worst
 from twofold import self_weight, split_attention, split_attention_weights
-from twofold.kernels import fused, ops
+from twofold.kernels import fused, graphs, ops
 
 pytest.importorskip("triton", reason="triton is not to be had for this system")
 from twofold.kernels.triton import launch
@@ -169,29 +169,93 @@ def test_self_weight():
     torch.testing.assert_close(self_weight(q, k, own_k, is_causal=True, backend="triton"), expected)
 
 
-class TestAroundTheLibrary:
-    """The library's causal attention between two fused passes, as `shifted` runs it on a GPU."""
+def dense_forward(query, key, value, out, lse, pattern, scale):
+    """What `graphs.forward` promises, in float64, for machines without cuDNN."""
+    scores = dense_scores(query, key, pattern, scale)
+    out.copy_(scores.softmax(-1) @ heads_of(value, query))
+    lse.copy_(scores.logsumexp(-1))
 
-    @pytest.mark.parametrize("groups", [1, 2])
-    @pytest.mark.parametrize("T", [2, 3, 33, 64, 70])
-    @pytest.mark.parametrize("layout", ["projected", "strided"])
-    def test_output_and_gradients(self, T, groups, layout):
-        dtype = torch.float32 if DEVICE == "cpu" else torch.bfloat16
-        inputs = tensors(2, 2 * groups, 2, T, T, 16, dtype, DEVICE, layout=layout)
-        grad = torch.randn(2, 2 * groups, T, 16, device=DEVICE, dtype=dtype)
-        ours = with_gradients(lambda *t: ops.attend_causal(*t, 0.3)[0], inputs, grad)
+
+def dense_backward(query, key, value, out, grad, lse, grad_query, grad_key, grad_value, pattern, scale):
+    weights = (dense_scores(query, key, pattern, scale) - lse.double()[..., None]).exp()
+    delta = (grad.double() * out.double()).sum(-1, keepdim=True)
+    grad_scores = weights * (grad.double() @ heads_of(value, query).mT - delta) * scale
+    groups = query.shape[1] // key.shape[1]
+    grad_query.copy_(grad_scores @ heads_of(key, query))
+    grad_key.copy_((grad_scores.mT @ query.double()).unflatten(1, (-1, groups)).sum(2))
+    grad_value.copy_((weights.mT @ grad.double()).unflatten(1, (-1, groups)).sum(2))
+
+
+def dense_scores(query, key, pattern, scale):
+    there = torch.arange(key.shape[2], device=key.device)
+    here = there[: query.shape[2], None]
+    may = there <= here if pattern == "causal" else there != here
+    return (query.double() @ heads_of(key, query).mT * scale).masked_fill(~may, -torch.inf)
+
+
+def heads_of(tensor, query):
+    return tensor.double().repeat_interleave(query.shape[1] // tensor.shape[1], 1)
+
+
+class TestAroundTheLibrary:
+    """A library's attention over the others and one fused pass after it, as `shifted` runs it on a GPU."""
+
+    DTYPE = torch.float32 if DEVICE == "cpu" else torch.bfloat16
+
+    def check(self, inputs, grad, causal, scale):
+        """On a GPU the error budget; the interpreter's float32, which nobody runs, to rounding."""
+        ours = with_gradients(lambda *t: ops.attend_around(*t, causal, scale)[0], inputs, grad)
 
         def run(backend, given):
-            options = {"is_causal": True, "enable_gqa": True, "scale": 0.3, "backend": backend}
+            options = {"is_causal": causal, "enable_gqa": True, "scale": scale, "backend": backend}
             return with_gradients(lambda *t: split_attention(*t, **options), given, grad)
 
         exact = run("reference", [t.double() for t in inputs])
-        assert_within(ours, run("columns", inputs), exact, dtype, 2.0)
+        if DEVICE == "cuda":
+            assert_within(ours, run("columns", inputs), exact, self.DTYPE, 2.0)
+            return
+        for error, expected in zip(worst(ours, exact), exact, strict=True):
+            assert error <= 3e-6 * max(expected.abs().max().item(), 1.0)
 
-    def test_keeps_torchs_contract(self):
-        dtype = torch.float32 if DEVICE == "cpu" else torch.bfloat16
-        inputs = [t.requires_grad_() for t in tensors(1, 2, 1, 9, 9, 16, dtype, DEVICE, layout="projected")]
-        torch.library.opcheck(ops.attend_causal, (*inputs, 0.3))
+    @pytest.fixture(params=["torch causal", "graphs causal", "graphs full"])
+    def causal(self, request, monkeypatch):
+        """By torch's own flash attention, or by cuDNN's graphs (on a CPU: by what they promise)."""
+        if request.param == "torch causal":
+            monkeypatch.setattr(graphs, "why_not", lambda _: "not in this test")
+        elif DEVICE == "cpu":
+            monkeypatch.setattr(graphs, "why_not", lambda _: None)
+            monkeypatch.setattr(graphs, "forward", dense_forward)
+            monkeypatch.setattr(graphs, "backward", dense_backward)
+        elif not graphs.INSTALLED:
+            pytest.skip("nvidia-cudnn-frontend is not installed")
+        return "causal" in request.param
+
+    @pytest.mark.parametrize("groups", [1, 2])
+    @pytest.mark.parametrize("T", [2, 3, 33, 64, 70])
+    @pytest.mark.parametrize("layout", ["projected", "strided", "odd"])
+    def test_output_and_gradients(self, T, groups, layout, causal):
+        inputs = tensors(2, 2 * groups, 2, T, T, 16, self.DTYPE, DEVICE, layout=layout)
+        # The output's layout and another: cuDNN's backward is wrong in one of them unless it is put right.
+        for grad in (torch.randn_like(inputs[0]), torch.randn(2, 2 * groups, T, 16, device=DEVICE, dtype=self.DTYPE)):
+            self.check(inputs, grad, causal, 0.3)
+
+    @pytest.mark.parametrize("scale", [-0.3, 3.0])
+    def test_any_scale(self, causal, scale):
+        if DEVICE == "cpu" and graphs.why_not(torch.device("cpu")) is not None:
+            scale = abs(scale)  # torch's CPU kernel multiplies its -inf by the scale
+        inputs = tensors(1, 2, 2, 70, 70, 16, self.DTYPE, DEVICE, layout="projected")
+        self.check(inputs, torch.randn_like(inputs[0]), causal, scale)
+
+    def test_keeps_torchs_contract(self, causal):
+        inputs = [t.requires_grad_() for t in tensors(1, 2, 1, 9, 9, 16, self.DTYPE, DEVICE, layout="projected")]
+        torch.library.opcheck(ops.attend_around, (*inputs, causal, 0.3))
+
+
+def test_bidirectional_around_a_library_says_what_it_lacks(monkeypatch):
+    monkeypatch.setattr(graphs, "why_not", lambda _: "cuDNN is not here")
+    dtype = torch.float32 if DEVICE == "cpu" else torch.bfloat16
+    with pytest.raises(RuntimeError, match=r"cuDNN is not here; name backend=\"triton\""):
+        ops.attend_around(*tensors(1, 1, 1, 9, 9, 16, dtype, DEVICE), False, 0.3)
 
 
 class TestDropout:

@@ -11,7 +11,7 @@ from typing import NamedTuple, Unpack
 import torch
 from torch import Tensor
 
-from twofold.kernels import autocast, columns, fused, reference, shifted
+from twofold.kernels import autocast, choices, columns, fused, reference, shifted
 from twofold.kernels.checks import Call, Options, check
 
 
@@ -26,11 +26,6 @@ class Choice(NamedTuple):
     backend: Backend
     reason: str
 
-
-# Keys up to which `columns` beats `shifted`: benchmarks/results, 2 CPU cores, float32.
-COLUMNS_UP_TO = 64
-# Tokens from which `shifted` beats `triton` in causal forward + backward: benchmarks/results, H200, bfloat16.
-SHIFTED_FROM = 2048
 
 # Not `Backend(name)`: torch.compile (2.11) cannot look into an enum's members.
 BY_NAME: dict[str, Backend] = {str(backend): backend for backend in Backend}
@@ -155,7 +150,7 @@ def self_weight(
 
 
 def choose(call: Call) -> Choice:
-    """What "auto" runs, and why. A pure function of the call."""
+    """What "auto" runs, and why. A pure function of the call and of the table of measured choices."""
     if call.has_empty_side:
         return Choice(Backend.REFERENCE, "a dimension is 0")
     if call.has_tangent:
@@ -165,29 +160,16 @@ def choose(call: Call) -> Choice:
         return Choice(Backend.REFERENCE, "here only the reference applies a softcap")
     if not call.is_split and call.is_plain_sdpa:
         return Choice(Backend.COLUMNS, "nothing is split: torch's own attention serves")
-    if on_gpu:
-        return _choose_on_gpu(call)
-    if call.keys <= COLUMNS_UP_TO:
-        return Choice(Backend.COLUMNS, f"measured: up to {COLUMNS_UP_TO} keys twice the columns cost less than a merge")
-    obstacle = shifted.why_not(call)
-    if obstacle is None:
-        return Choice(Backend.SHIFTED, "the device's flash attention takes the others, a merge the own slot")
-    return Choice(Backend.COLUMNS, f"shifted cannot serve: {obstacle}")
-
-
-def _choose_on_gpu(call: Call) -> Choice:
-    """Between one fused kernel and the library's attention with a pass before and after it.
-
-    The library's kernel is the faster one, its two passes cost the same at any length: from some length on they pay.
-    """
-    if not call.is_plain_causal:
-        return Choice(Backend.TRITON, "not plainly causal: only the fused kernel has no extra passes")
+    otherwise = Backend.TRITON if on_gpu else Backend.COLUMNS
     obstacle = shifted.why_not(call)
     if obstacle is not None:
-        return Choice(Backend.TRITON, f"shifted cannot serve: {obstacle}")
-    if call.queries < SHIFTED_FROM:
-        return Choice(Backend.TRITON, f"measured: below {SHIFTED_FROM} tokens the fused kernel is faster")
-    return Choice(Backend.SHIFTED, f"measured: from {SHIFTED_FROM} tokens the library's attention is faster")
+        return Choice(otherwise, f"shifted cannot serve: {obstacle}")
+    if on_gpu and not shifted.is_one_pass(call):
+        return Choice(Backend.TRITON, "here shifted would take several library calls")
+    measured = choices.fastest(call.query.device, call.query.dtype, call.is_causal, call.query.shape[-1], call.keys)
+    if measured is None:
+        return Choice(Backend.SHIFTED, "the device's flash attention takes the others, a merge the own slot")
+    return Choice(BY_NAME[measured.backend], measured.reason)
 
 
 def _resolve(backend: str, call: Call) -> Choice:

@@ -77,9 +77,13 @@ class Call(NamedTuple):
         return self.is_causal or self.has_pattern
 
     @property
+    def is_plain(self) -> bool:
+        """Self-attention, causal or not, and nothing else."""
+        return self.keys == self.queries and not self.has_pattern
+
+    @property
     def is_plain_causal(self) -> bool:
-        """Causal self-attention and nothing else."""
-        return self.is_causal and self.keys == self.queries and not self.has_pattern
+        return self.is_causal and self.is_plain
 
     @property
     def is_plain_sdpa(self) -> bool:

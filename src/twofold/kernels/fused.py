@@ -102,7 +102,8 @@ def fused_attend(
     from twofold.kernels.triton import launch
 
     plan = Plan(attn_mask, segment_ids, seed, window, is_causal, softcap, dropout_p, scale)
-    return launch.attend(query, key, value, self_key, self_value, plan)
+    with torch.cuda.device_of(query):
+        return launch.attend(query, key, value, self_key, self_value, plan)
 
 
 @fused_attend.register_fake
@@ -134,7 +135,8 @@ def fused_attend_backward(
     from twofold.kernels.triton import launch
 
     plan = Plan(attn_mask, segment_ids, seed, window, is_causal, softcap, dropout_p, scale)
-    return launch.attend_backward(grad, query, key, value, self_key, self_value, out, softmax, plan)
+    with torch.cuda.device_of(query):
+        return launch.attend_backward(grad, query, key, value, self_key, self_value, out, softmax, plan)
 
 
 @fused_attend_backward.register_fake

@@ -2,8 +2,9 @@
 
 One interface over three kernels of torch: the CPU's flash attention, cuDNN's and FlashAttention 2. Put right here:
 - the CPU kernel reads a last dimension of stride 1 whatever its stride is;
-- cuDNN's backward is wrong by 100 % when the gradient's layout differs from the output's, and it refuses one query
-  over one key.
+- torch keeps cuDNN's backward graphs by the layouts of query, key and value alone, so a call whose output or gradient
+  lies otherwise than in the first such call is silently wrong by 100 %; and cuDNN refuses one query over one key.
+- cuDNN reads 16 bytes at a time, so a view that starts or steps off those is copied.
 Left to the caller: the CPU kernel reads a mask's memory in the query's dtype (float64) whatever the mask's is, kills
 the process on empty tensors, and reports a log-sum-exp of 0 for a row with no key.
 """
@@ -60,7 +61,7 @@ def forward(
 
     `bias` is added to the scores, broadcasts to (B, Hq, T, S) and has the dtype of `lse_dtype`.
     """
-    query, key, value = unit_stride(query), unit_stride(key), unit_stride(value)
+    query, key, value = aligned(query), aligned(key), aligned(value)
     match _serving(library, query, key):
         case "cpu_flash":
             out, lse = aten._scaled_dot_product_flash_attention_for_cpu(
@@ -91,8 +92,10 @@ def backward(
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of query, key and value. `out` and `lse` may be those of a larger softmax that this is a part of."""
-    query, key, value, out = unit_stride(query), unit_stride(key), unit_stride(value), unit_stride(out)
-    grad = _laid_out_like(grad, out)
+    query, key, value = aligned(query), aligned(key), aligned(value)
+    # The layout that `forward` gave its output.
+    layout = torch.empty_like(query, device="meta").stride()
+    grad, out = _laid_out(grad, layout), _laid_out(out, layout)
     T, S = query.shape[2], key.shape[2]
     match _serving(library, query, key):
         case "cpu_flash":
@@ -122,10 +125,19 @@ def unit_stride(tensor: Tensor) -> Tensor:
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
-def _laid_out_like(tensor: Tensor, model: Tensor) -> Tensor:
-    if tensor.stride() == model.stride():
+def aligned(tensor: Tensor) -> Tensor:
+    """With a last stride of 1 and, on a GPU, every row at a multiple of 16 bytes."""
+    tensor = unit_stride(tensor)
+    steps = [stride for stride, size in zip(tensor.stride()[:-1], tensor.shape[:-1], strict=True) if size > 1]
+    if tensor.is_cuda and (tensor.data_ptr() % 16 or any(step * tensor.element_size() % 16 for step in steps)):
+        return tensor.clone(memory_format=torch.contiguous_format)
+    return tensor
+
+
+def _laid_out(tensor: Tensor, layout: tuple[int, ...]) -> Tensor:
+    if tensor.stride() == layout:
         return tensor
-    return torch.empty_strided(model.shape, model.stride(), dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+    return torch.empty_strided(tensor.shape, layout, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
 def _is_trustworthy(library: Library, device_index: int) -> bool:

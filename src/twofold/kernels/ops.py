@@ -3,8 +3,8 @@
     o_i = p_i v'_i + sum_{j != own(i)} p_ij v_j,   p = softmax of (l_i, scores of the others)
 
 The op takes the own *logit* l_i instead of the own key: q . k' and its gradients are formed outside, where a
-compiler can fuse them with whatever made q and k', and a masked diagonal is simply l_i = -inf. `attend_causal` is
-the same for plain causal self-attention where Triton runs, with q . k' inside. This file knows names, shapes and the
+compiler can fuse them with whatever made q and k', and a masked diagonal is simply l_i = -inf. `attend_around` is
+the same for self-attention without a mask where Triton runs, with q . k' inside. This file knows names, shapes and the
 gradients' bookkeeping; `parts` and `triton/around` bring the arithmetic.
 """
 
@@ -86,24 +86,26 @@ def _backward(ctx, grad, _grad_lse):  # noqa: ANN001, ANN202
 attend_with_own.register_autograd(_backward, setup_context=_keep)
 
 
-@torch.library.custom_op("twofold::attend_causal", mutates_args=())
-def attend_causal(
-    query: Tensor, key: Tensor, value: Tensor, self_key: Tensor, self_value: Tensor, scale: float
+@torch.library.custom_op("twofold::attend_around", mutates_args=())
+def attend_around(
+    query: Tensor, key: Tensor, value: Tensor, self_key: Tensor, self_value: Tensor, is_causal: bool, scale: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Output (B, Hq, T, D) of causal split attention with S = T, and what backward needs."""
+    """Output (B, Hq, T, D) of split attention with S = T, and what backward needs: see `triton/around`."""
     from twofold.kernels.triton import around
 
-    return around.attend(parts.library_for(query), query, key, value, self_key, self_value, scale)
+    with torch.cuda.device_of(query):
+        return around.attend(query, key, value, self_key, self_value, is_causal, scale)
 
 
-@attend_causal.register_fake
-def _(query, *_):  # noqa: ANN001, ANN002, ANN202
-    numbers = query.new_empty((2, *query.shape[:3]), dtype=torch.float32)
-    return parts.empty_heads(query), parts.empty_heads(query), numbers
+@attend_around.register_fake
+def _(query, key, value, self_key, self_value, is_causal, scale):  # noqa: ANN001, ANN202
+    B, H, T, _ = query.shape
+    lse = query.new_empty((B, H, T - int(is_causal)), dtype=torch.float32)
+    return parts.empty_heads(query), lse, query.new_empty((B, H, T), dtype=torch.float32)
 
 
-@torch.library.custom_op("twofold::attend_causal_backward", mutates_args=())
-def attend_causal_backward(
+@torch.library.custom_op("twofold::attend_around_backward", mutates_args=())
+def attend_around_backward(
     grad: Tensor,
     query: Tensor,
     key: Tensor,
@@ -111,30 +113,33 @@ def attend_causal_backward(
     self_key: Tensor,
     self_value: Tensor,
     out: Tensor,
-    shifted: Tensor,
-    numbers: Tensor,
+    lse: Tensor,
+    own: Tensor,
+    is_causal: bool,
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of query, key, value, self_key and self_value."""
     from twofold.kernels.triton import around
 
-    tensors = (grad, query, key, value, self_key, self_value, out, shifted, numbers)
-    return around.attend_backward(parts.library_for(query), *tensors, scale)
+    tensors = (grad, query, key, value, self_key, self_value, out, lse, own)
+    with torch.cuda.device_of(query):
+        return around.attend_backward(*tensors, is_causal, scale)
 
 
-@attend_causal_backward.register_fake
+@attend_around_backward.register_fake
 def _(grad, query, key, value, self_key, self_value, *_):  # noqa: ANN001, ANN002, ANN202
     return tuple(parts.empty_heads(tensor) for tensor in (query, key, value, self_key, self_value))
 
 
-def _keep_causal(ctx, inputs, output) -> None:  # noqa: ANN001
-    *tensors, ctx.scale = inputs
+def _keep_around(ctx, inputs, output) -> None:  # noqa: ANN001
+    *tensors, is_causal, scale = inputs
     ctx.save_for_backward(*tensors, *output)
+    ctx.options = is_causal, scale
     ctx.mark_non_differentiable(*output[1:])
 
 
-def _backward_causal(ctx, grad, *_):  # noqa: ANN001, ANN002, ANN202
-    return *attend_causal_backward(grad, *ctx.saved_tensors, ctx.scale), None
+def _backward_around(ctx, grad, *_):  # noqa: ANN001, ANN002, ANN202
+    return *attend_around_backward(grad, *ctx.saved_tensors, *ctx.options), None, None
 
 
-attend_causal.register_autograd(_backward_causal, setup_context=_keep_causal)
+attend_around.register_autograd(_backward_around, setup_context=_keep_around)

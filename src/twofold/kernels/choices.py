@@ -1,0 +1,86 @@
+"""Which backend was the fastest where it was measured: `choices.json`, written by `twofold bench attention --tune`.
+
+A machine has a list of measured lines, each a (dtype, causal, head width) with the fastest backend at some lengths. A
+call takes the line that fits it best and there the longest measured length that is not longer than its own. What was
+measured on another machine than this one is used all the same, and the reason says so.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+# Another table than the package's own, such as one that --tune made on this machine.
+ENVIRONMENT = "TWOFOLD_CHOICES"
+# What a table may choose between; the reference is never the fastest.
+BACKENDS = ("columns", "shifted", "triton")
+
+
+class Line(NamedTuple):
+    machine: str
+    device: str  # "cpu" or "cuda"
+    dtype: str
+    causal: bool
+    head_width: int
+    tokens: tuple[int, ...]  # ascending
+    backends: tuple[str, ...]
+
+
+class Measured(NamedTuple):
+    backend: str
+    reason: str
+
+
+def read(path: Path) -> list[Line]:
+    """The lines of a table, or a ValueError that says what is wrong with it."""
+    try:
+        table = json.loads(path.read_text())
+        lines = [
+            Line(**{**line, "tokens": tuple(line["tokens"]), "backends": tuple(line["backends"])})
+            for line in table["lines"]
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is no table of choices: {type(error).__name__}: {error}") from None
+    for line in lines:
+        if not line.tokens or len(line.tokens) != len(line.backends) or list(line.tokens) != sorted(line.tokens):
+            raise ValueError(f"{path} is no table of choices: tokens must ascend, one backend each, got {line}")
+        if unknown := set(line.backends) - set(BACKENDS):
+            raise ValueError(f"{path} is no table of choices: backends must be of {BACKENDS}, got {unknown}")
+    return lines
+
+
+_given = os.environ.get(ENVIRONMENT)
+LINES = read(Path(_given) if _given else Path(__file__).with_name("choices.json"))
+
+
+@torch.compiler.assume_constant_result
+def machine_of(device: str, index: int) -> str:
+    """What `Line.machine` is called here. All CPUs share one name: no two of a kind run equally fast anyway."""
+    return torch.cuda.get_device_name(index) if device == "cuda" else "cpu"
+
+
+def fastest(device: torch.device, dtype: torch.dtype, causal: bool, head_width: int, tokens: int) -> Measured | None:
+    """The backend that the table has for such a call, and where it was measured."""
+    # A graph with dynamic sizes may ask with a symbol: is a call of an unknown number of tokens causal at all?
+    here, causal = machine_of(device.type, device.index or 0), bool(causal)
+    number = str(dtype).removeprefix("torch.")
+    best, fit = None, (True, True, True, 0)
+    for line in LINES:
+        if line.device != device.type or line.causal != causal:
+            continue
+        # This machine before others, this dtype before others, wide enough before too narrow, then the nearest width.
+        apart = abs(line.head_width - head_width)
+        found = (line.machine != here, line.dtype != number, line.head_width < head_width, apart)
+        if best is None or found < fit:
+            best, fit = line, found
+    if best is None:
+        return None
+    at = 0
+    for position, length in enumerate(best.tokens):
+        if length <= tokens:
+            at = position
+    where = f"{best.machine}, {best.dtype}, D = {best.head_width}, T = {best.tokens[at]}"
+    away = "" if best.machine == here else f"; this machine ({here}) is not in the table"
+    return Measured(best.backends[at], f"the fastest where it was measured ({where}){away}")
