@@ -19,7 +19,11 @@ def call(split=True, T=128, S=128, **options):
 @pytest.mark.parametrize(
     ("made", "backend", "reason"),
     [
-        (lambda: call(T=500, S=500, is_causal=True), Backend.SHIFTED, "the fastest where it was measured (cpu, float32"),
+        (
+            lambda: call(T=500, S=500, is_causal=True),
+            Backend.SHIFTED,
+            "the fastest where it was measured (cpu, float32",
+        ),
         (lambda: call(T=500, S=500, window=3), Backend.SHIFTED, "the fastest where it was measured"),
         (lambda: call(T=9, S=9), Backend.COLUMNS, "the fastest where it was measured"),
         (lambda: call(T=9, S=9, softcap=1.0), Backend.REFERENCE, "only the reference applies a softcap"),

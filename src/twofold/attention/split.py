@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import rms_norm
 
 from twofold.attention.cache import KeyValueBuffer, KeyValues
-from twofold.attention.heads import check_dropout, check_heads, check_input, merged, split
+from twofold.attention.heads import check_dropout, check_heads, check_input, merged, side_by_side, split
 from twofold.attention.initialise import Init, init_of
 from twofold.attention.rotary import Rotary
 from twofold.kernels.api import split_attention
@@ -118,11 +118,14 @@ class SplitSelfAttention(nn.Module):
 
         positions: (T,) or (B, T), where the tokens stand; None: 0, 1, 2, ... Only rotary layers look at it.
         """
-        query = self.query_norm(split(self.query(x), self.heads))
-        key = self.key_norm(split(self.key(x), self.kv_heads))
-        value = split(self.value(x), self.kv_heads)
-        self_key = None if self.self_key is None else self.key_norm(split(self.self_key(x), self.kv_heads))
-        self_value = None if self.self_value is None else split(self.self_value(x), self.kv_heads)
+        query, key, value, self_key, self_value = side_by_side(
+            x, self.query, self.key, self.value, self.self_key, self.self_value
+        )
+        query = self.query_norm(split(query, self.heads))
+        key = self.key_norm(split(key, self.kv_heads))
+        value = split(value, self.kv_heads)
+        self_key = None if self_key is None else self.key_norm(split(self_key, self.kv_heads))
+        self_value = None if self_value is None else split(self_value, self.kv_heads)
         if self.rotary is not None:
             if positions is None:
                 positions = torch.arange(x.shape[1], device=x.device)

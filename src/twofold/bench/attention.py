@@ -6,7 +6,6 @@ and gradients of one key/value head, over at most 4096 tokens, are compared with
 """
 
 import statistics
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,26 +13,14 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import scaled_dot_product_attention
 
-from twofold.bench.measure import Work, peak_bytes, ratio, times_ms
+from twofold.bench.machine import where
+from twofold.bench.measure import DTYPES, Work, peak_bytes, ratio, times_ms
+from twofold.bench.standard import attend, serving
 from twofold.kernels.api import MODULES, Backend, choose, split_attention
 from twofold.kernels.checks import Options, check
 
 KINDS = ("split_key", "split_value", "split_kv")
-DTYPES = {
-    "float64": torch.float64,
-    "float32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-}
-
-# Plain attentions of torch that may be the fastest on a device.
-STANDARD = {
-    "cpu": [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH],
-    "cuda": [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION],
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,31 +79,30 @@ def rows_of(case: Case, *, rounds: int, backends: list[str]) -> Iterator[dict[st
     call = check(*inputs, **case.options())
     chosen = choose(call).backend
     named = dict.fromkeys([chosen, *map(Backend, backends)])
-    serving = [backend for backend in named if MODULES[backend].why_not(call) is None]
-    for backend in serving:
+    ours = [backend for backend in named if MODULES[backend].why_not(call) is None]
+    for backend in ours:
         _verify(case, backend)
     plain = inputs._replace(self_key=None, self_value=None)
     contenders: dict[str, tuple[Callable[..., Tensor], Inputs]] = {
-        f"standard {kernel.name.lower()}": (partial(_standard, kernel, case), plain)
-        for kernel in STANDARD[case.device.type]
-        if _serves(kernel, case, plain)
+        f"standard {kernel.name.lower()}": (partial(attend, kernel, case.causal), plain)
+        for kernel in serving(case.causal, *plain[:3])
     }
     if not contenders:
         raise ValueError(f"no standard attention of torch serves {case}, so there is nothing to compare with")
-    for backend in serving:
+    for backend in ours:
         contenders[backend] = (partial(split_attention, backend=backend, **case.options()), inputs)
     for passes, run in (("fwd", _forward), ("fwd+bwd", partial(_both, grad))):
-        works: dict[str, Work] = {name: partial(run, attend, tensors) for name, (attend, tensors) in contenders.items()}
+        works: dict[str, Work] = {name: partial(run, call, tensors) for name, (call, tensors) in contenders.items()}
         times = times_ms(works, rounds, case.device)
         standard = min(
             (name for name in times if name.startswith("standard")),
             key=lambda name: statistics.median(times[name]),
         )
-        for backend in serving:
+        for backend in ours:
             found = ratio(times[backend], times[standard])
             yield {
                 "bench": "attention",
-                case.device.type if case.device.type == "cpu" else "gpu": _name(case.device),
+                **where(case.device),
                 "dtype": case.dtype,
                 "kind": case.kind,
                 "B": case.batch,
@@ -144,38 +130,13 @@ def explain(case: Case) -> str:
     return f"{choice.backend}: {choice.reason}"
 
 
-def _name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-
-
-def _standard(kernel: SDPBackend, case: Case, query: Tensor, key: Tensor, value: Tensor, *_: Tensor | None) -> Tensor:
-    with sdpa_kernel(kernel):
-        return scaled_dot_product_attention(
-            query, key, value, is_causal=case.causal, enable_gqa=case.heads != case.kv_heads
-        )
-
-
-def _serves(kernel: SDPBackend, case: Case, tensors: Inputs) -> bool:
-    # The math kernel holds all T x T weights: never the fastest where flash serves, and it may not fit.
-    if kernel == SDPBackend.MATH and case.tokens > 1024:
-        return False
-    try:
-        with warnings.catch_warnings():
-            # torch explains at length why a kernel does not serve.
-            warnings.simplefilter("ignore")
-            _standard(kernel, case, *tensors)
-    except RuntimeError:
-        return False
-    return True
-
-
-def _forward(attend: Callable[..., Tensor], tensors: Inputs) -> None:
+def _forward(run: Callable[..., Tensor], tensors: Inputs) -> None:
     with torch.no_grad():
-        attend(*tensors)
+        run(*tensors)
 
 
-def _both(grad: Tensor, attend: Callable[..., Tensor], tensors: Inputs) -> None:
-    torch.autograd.grad(attend(*tensors), tensors.present(), grad)
+def _both(grad: Tensor, run: Callable[..., Tensor], tensors: Inputs) -> None:
+    torch.autograd.grad(run(*tensors), tensors.present(), grad)
 
 
 def _verify(case: Case, backend: Backend) -> None:

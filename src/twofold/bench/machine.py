@@ -20,6 +20,7 @@ def machine(device: torch.device) -> dict[str, object]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "triton": _version("triton"),
+        "cudnn_frontend": _version("nvidia-cudnn-frontend"),
         "system": platform.platform(terse=True),
         "cpu": _cpu(),
         "cores": os.cpu_count(),
@@ -28,6 +29,11 @@ def machine(device: torch.device) -> dict[str, object]:
         "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
         "cudnn": torch.backends.cudnn.version() if device.type == "cuda" else None,
     }
+
+
+def where(device: torch.device) -> dict[str, str]:
+    """The field of a row that says what it ran on."""
+    return {"gpu": torch.cuda.get_device_name(device)} if device.type == "cuda" else {"cpu": "cpu"}
 
 
 def _version(package: str) -> str | None:

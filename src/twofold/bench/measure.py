@@ -17,23 +17,30 @@ from torch.profiler import ProfilerActivity, profile
 
 Work = Callable[[], object]
 
+DTYPES = {
+    "float64": torch.float64,
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+
 
 class Ratio(NamedTuple):
     ratio: float  # median over rounds of ours / theirs
     spread: float  # distance between the quartiles of that ratio
 
 
-def times_ms(works: dict[str, Work], rounds: int, device: torch.device, warmup: int = 2) -> dict[str, list[float]]:
+def times_ms(
+    works: dict[str, Work], rounds: int, device: torch.device, warmup: int = 2, *, captured: bool = True
+) -> dict[str, list[float]]:
     """Milliseconds of every round of every work; one round runs each of them once.
 
     On a GPU a work is captured in a CUDA graph and its replays are timed: what the device needs, without the time in
-    which Python launches kernels.
+    which Python launches kernels. Not `captured`: as Python launches it.
     """
-    if device.type == "cuda":
+    if device.type == "cuda" and captured:
         works = {name: _captured(work, warmup) for name, work in works.items()}
-        clock = _cuda_ms
-    else:
-        clock = _cpu_ms
+    clock = _cuda_ms if device.type == "cuda" else _cpu_ms
     for work in works.values():
         for _ in range(warmup):
             work()

@@ -63,12 +63,12 @@ def machine_of(device: str, index: int) -> str:
 
 def fastest(device: torch.device, dtype: torch.dtype, causal: bool, head_width: int, tokens: int) -> Measured | None:
     """The backend that the table has for such a call, and where it was measured."""
-    # A graph with dynamic sizes may ask with a symbol: is a call of an unknown number of tokens causal at all?
-    here, causal = machine_of(device.type, device.index or 0), bool(causal)
+    here = machine_of(device.type, device.index or 0)
     number = str(dtype).removeprefix("torch.")
     best, fit = None, (True, True, True, 0)
     for line in LINES:
-        if line.device != device.type or line.causal != causal:
+        # Not `line.causal != causal`: with dynamic sizes the latter is a symbol, which torch.compile cannot compare.
+        if line.device != device.type or (not line.causal if causal else line.causal):
             continue
         # This machine before others, this dtype before others, wide enough before too narrow, then the nearest width.
         apart = abs(line.head_width - head_width)

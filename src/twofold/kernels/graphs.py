@@ -52,7 +52,9 @@ def why_not(device: torch.device) -> str | None:
     return None
 
 
-def forward(query: Tensor, key: Tensor, value: Tensor, out: Tensor, lse: Tensor, pattern: Pattern, scale: float) -> None:
+def forward(
+    query: Tensor, key: Tensor, value: Tensor, out: Tensor, lse: Tensor, pattern: Pattern, scale: float
+) -> None:
     """Write attention into `out` (B, Hq, T, D) and its log-sum-exp into `lse` (B, Hq, T), contiguous."""
     _run(_build_forward, (query, key, value, out, lse[..., None]), pattern, scale)
 
@@ -136,9 +138,7 @@ def _build_backward(
     query, key, value, out, grad, lse = (_input(cudnn, graph, tensor) for tensor in tensors[:6])
     # The gradient of a hidden score needs no mask of its own: its weight is 0.
     mask, constants = _mask(cudnn, graph, pattern)
-    grads = graph.sdpa_backward(
-        q=query, k=key, v=value, o=out, dO=grad, stats=lse, attn_scale=scale, **mask
-    )
+    grads = graph.sdpa_backward(q=query, k=key, v=value, o=out, dO=grad, stats=lse, attn_scale=scale, **mask)
     results = [_output(name, tensor) for name, tensor in zip(grads, tensors[6:], strict=True)]
     return _built(cudnn, graph, [query, key, value, out, grad, lse, *results], constants)
 
@@ -167,9 +167,7 @@ def _mask(cudnn: ModuleType, graph: Any, pattern: Pattern) -> tuple[dict[str, ob
     if pattern == "causal":
         return {"use_causal_mask": True}, {}
     number = torch.full((1, 1, 1, 1), HIDDEN)
-    hidden = graph.tensor(
-        dim=[1, 1, 1, 1], stride=[1, 1, 1, 1], is_pass_by_value=True, data_type=cudnn.data_type.FLOAT
-    )
+    hidden = graph.tensor(dim=[1, 1, 1, 1], stride=[1, 1, 1, 1], is_pass_by_value=True, data_type=cudnn.data_type.FLOAT)
 
     def hide_own(graph: Any, scores: Any) -> Any:
         rows, columns = (graph.gen_index(input=scores, axis=axis) for axis in (2, 3))
@@ -199,7 +197,7 @@ def _is_trustworthy(device_index: int) -> bool:
         return False
     try:
         worst = max(_error(device, pattern) for pattern in ("causal", "others"))
-    except Exception as error:  # noqa: BLE001: whatever a foreign library raises, there is another way
+    except Exception as error:  # noqa: BLE001 - whatever a foreign library raises, there is another way
         worst, why = float("inf"), f"{type(error).__name__}: {error}"
     else:
         why = f"relative error {worst:.2g}"

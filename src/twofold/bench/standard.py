@@ -1,0 +1,61 @@
+"""The plain attentions of torch, and which of them is the fastest on given tensors: the yardstick."""
+
+import statistics
+import warnings
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+from twofold.bench.measure import Work, times_ms
+
+STANDARD = {
+    "cpu": [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH],
+    "cuda": [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION],
+}
+
+
+def attend(kernel: SDPBackend, causal: bool, query: Tensor, key: Tensor, value: Tensor, *_: Tensor | None) -> Tensor:
+    with sdpa_kernel(kernel):
+        return scaled_dot_product_attention(
+            query, key, value, is_causal=causal, enable_gqa=query.shape[1] != key.shape[1]
+        )
+
+
+def serving(causal: bool, query: Tensor, key: Tensor, value: Tensor) -> list[SDPBackend]:
+    """The kernels that take these tensors."""
+    return [
+        kernel for kernel in STANDARD[query.device.type] if _serves(kernel, causal, query, key, value)
+    ]  # fmt: skip
+
+
+def _serves(kernel: SDPBackend, causal: bool, query: Tensor, key: Tensor, value: Tensor) -> bool:
+    # The math kernel holds all T x T weights: never the fastest where flash serves, and it may not fit.
+    if kernel == SDPBackend.MATH and query.shape[2] > 1024:
+        return False
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            # torch explains at length why a kernel does not serve.
+            warnings.simplefilter("ignore")
+            attend(kernel, causal, query, key, value)
+    except RuntimeError:
+        return False
+    return True
+
+
+def fastest(causal: bool, query: Tensor, key: Tensor, value: Tensor, *, backward: bool) -> SDPBackend:
+    """Of the kernels that take these tensors, timed alone: forward, or forward and backward."""
+    given = [tensor.detach().requires_grad_(backward) for tensor in (query, key, value)]
+    grad = torch.randn_like(query)
+
+    def run(kernel: SDPBackend) -> object:
+        out = attend(kernel, causal, *given)
+        return torch.autograd.grad(out, given, grad) if backward else out
+
+    works: dict[str, Work] = {kernel.name: partial(run, kernel) for kernel in serving(causal, *given)}
+    if not works:
+        raise ValueError(f"no standard attention of torch serves {tuple(query.shape)} in {query.dtype}")
+    times = times_ms(works, 5, query.device)
+    return getattr(SDPBackend, min(times, key=lambda name: statistics.median(times[name])))

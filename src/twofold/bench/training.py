@@ -1,0 +1,101 @@
+"""`twofold bench training`: tokens a second of a small decoder, split against standard at equal parameters.
+
+Both are compiled layer by layer, run in mixed precision and are stepped by torch's fused AdamW.
+"""
+
+import statistics
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from twofold.bench.decoder import Decoder, Sizes, parameters
+from twofold.bench.machine import where
+from twofold.bench.measure import DTYPES, Work, peak_bytes, ratio, times_ms
+from twofold.bench.standard import fastest
+
+LEARNING_RATE = 3e-4
+
+
+def rows_of(
+    sizes: Sizes, *, batch: int, tokens: int, kind: str, dtype: str, device: torch.device, rounds: int
+) -> Iterator[dict[str, object]]:
+    torch.compiler.reset()
+    data = torch.randint(
+        sizes.vocabulary, (batch, tokens), device=device, generator=torch.Generator(device).manual_seed(0)
+    )
+    models = {"split": _decoder(sizes, kind, device), "standard": _decoder(sizes, "standard", device)}
+    kernel = _fastest(models["standard"], data, dtype)
+    works: dict[str, Work] = {
+        "split": _training(models["split"], data, dtype),
+        "standard": _training(models["standard"], data, dtype, kernel),
+    }
+    _verify(works)
+    times = times_ms(works, rounds, device, captured=False)
+    # Tokens a second: the more the better, so standard's time is above the line.
+    found = ratio(times["standard"], times["split"])
+    speeds = {name: batch * tokens / statistics.median(times[name]) * 1e3 for name in times}
+    yield {
+        "bench": "training",
+        **where(device),
+        "dtype": dtype,
+        "kind": kind,
+        "layers": sizes.layers,
+        "B": batch,
+        "H": sizes.heads,
+        "Hkv": sizes.kv_heads,
+        "T": tokens,
+        "D": sizes.head_width,
+        "causal": True,
+        "parameters": parameters(models["split"]),
+        "standard_parameters": parameters(models["standard"]),
+        "standard_tokens_per_s": speeds["standard"],
+        "standard_backend": kernel.name.lower(),
+        "split_tokens_per_s": speeds["split"],
+        "ratio": found.ratio,
+        "spread": found.spread,
+        "standard_peak_bytes": peak_bytes(works["standard"], device),
+        "peak_bytes": peak_bytes(works["split"], device),
+    }
+
+
+def _fastest(model: Decoder, data: Tensor, dtype: str) -> SDPBackend:
+    with torch.no_grad(), torch.autocast(data.device.type, DTYPES[dtype], enabled=dtype != "float32"):
+        made = model.blocks[0].attention.project(model.embedding(data))
+    return fastest(True, *(tensor.to(DTYPES[dtype]) for tensor in made[:3]), backward=True)
+
+
+def _decoder(sizes: Sizes, kind: str, device: torch.device) -> Decoder:
+    torch.manual_seed(0)
+    made = Decoder(sizes, kind, device=device)
+    made.compile_parts()
+    return made
+
+
+def _training(model: Decoder, data: Tensor, dtype: str, kernel: SDPBackend | None = None) -> Work:
+    optimiser = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def step() -> Tensor:
+        with _kernel(kernel):
+            optimiser.zero_grad(set_to_none=True)
+            with torch.autocast(data.device.type, DTYPES[dtype], enabled=dtype != "float32"):
+                loss = model.loss(data)
+            loss.backward()
+        optimiser.step()
+        return loss.detach()
+
+    return step
+
+
+def _kernel(kernel: SDPBackend | None) -> AbstractContextManager:
+    return nullcontext() if kernel is None else sdpa_kernel(kernel)
+
+
+def _verify(works: dict[str, Work]) -> None:
+    """Every contender must learn: three steps on one batch lower its loss."""
+    for name, step in works.items():
+        losses = [float(step()) for _ in range(4)]
+        if not losses[-1] < losses[0]:
+            raise ArithmeticError(f"{name} does not learn: losses {losses}: no time is reported")

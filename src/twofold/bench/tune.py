@@ -1,0 +1,33 @@
+"""From measured rows to the table that `auto` chooses by: `twofold bench attention --tune`."""
+
+import statistics
+from collections import defaultdict
+
+from twofold.kernels.choices import BACKENDS, Line
+
+
+def lines_of(rows: list[dict], device: str) -> list[Line]:
+    """For every (dtype, causal, head width) the fastest backend at each length, forward + backward.
+
+    With several head groupings at a length the mean of their ratios to standard attention decides.
+    """
+    ratios: dict[tuple, dict[int, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for row in rows:
+        if (row["pass"], row["kind"]) == ("fwd+bwd", "split_kv") and row["split_backend"] in BACKENDS:
+            machine = row.get("gpu", row.get("cpu"))
+            line = (machine, device, row["dtype"], row["causal"], row["D"])
+            ratios[line][row["T"]][row["split_backend"]].append(row["ratio"])
+    lines = []
+    for line, lengths in sorted(ratios.items()):
+        tokens = sorted(lengths)
+        best = [
+            min(lengths[length], key=lambda name, at=lengths[length]: statistics.mean(at[name])) for length in tokens
+        ]
+        lines.append(Line(*line, tuple(tokens), tuple(best)))
+    return lines
+
+
+def merged(old: list[Line], new: list[Line]) -> list[Line]:
+    """The new lines, and the old ones that no new one replaces."""
+    measured = {line[:5] for line in new}
+    return sorted([line for line in old if line[:5] not in measured] + new)

@@ -1,0 +1,127 @@
+"""`twofold bench attention`: the function alone, the choice of a backend, and the table behind that choice."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Annotated, Literal
+
+import torch
+import tyro
+
+from twofold.bench.attention import Case, explain, rows_of
+from twofold.bench.tune import lines_of, merged
+from twofold.cli.arguments import parse
+from twofold.cli.bench.results import Shape, measure, positive, times_table
+from twofold.kernels.choices import LINES
+
+# batch, query heads, key/value heads, tokens, head width
+SUITE = [
+    (16384 // tokens, heads, heads // group, tokens, width)
+    for tokens, heads, width in (
+        (256, 12, 64),
+        (512, 12, 64),
+        (1024, 12, 64),
+        (2048, 16, 128),
+        (4096, 16, 128),
+        (8192, 16, 128),
+        (16384, 16, 128),
+    )
+    for group in (1, 4)
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention(Shape):
+    """Measure split attention against the fastest standard attention of this machine.
+
+    Every combination of the lists is measured, forward alone and forward with backward. A ratio is the split's time
+    divided by the standard's, both taken in turn in the same run.
+    """
+
+    tokens: tuple[int, ...] = (1024, 4096)
+    """Sequence lengths T."""
+    batch: int = 1
+    """Sequences B."""
+    patterns: tuple[Literal["causal", "full"], ...] = ("causal", "full")
+    """Who sees whom."""
+    backends: tuple[Literal["reference", "columns", "shifted", "triton"], ...] = ("shifted", "columns")
+    """Backends to measure, besides the one that `auto` takes; one that cannot serve a case is left out."""
+    suite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Measure the shapes of the GPU results instead of --tokens, --batch, --heads and --head-width: 16k tokens a batch,
+    from 64 sequences of 256 to one of 16384, with as many key/value heads as query heads and with a quarter."""
+    explain: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Measure nothing; say which backend `auto` takes for each case, and why."""
+    tune: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Measure, and write the table that `auto` chooses by to --out instead of the rows: these results in place of older
+    ones of this machine, and all other machines' lines. TWOFOLD_CHOICES=FILE makes `auto` use it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(tokens=self.tokens, batch=(self.batch,))
+        if self.tune and (self.out is None or "split_kv" not in self.kinds):
+            raise ValueError("--tune measures split_kv and writes its table to a file: --tune --out FILE")
+
+    def cases(self) -> list[Case]:
+        shapes = [(self.batch, self.heads, self.groups, tokens, self.head_width) for tokens in self.tokens]
+        return [
+            Case(
+                batch=batch,
+                heads=heads,
+                kv_heads=kv_heads,
+                tokens=tokens,
+                head_width=head_width,
+                causal=pattern == "causal",
+                kind=kind,
+                dtype=self.dtype,
+                device=torch.device(self.device),
+            )
+            for (batch, heads, kv_heads, tokens, head_width), pattern, kind in product(
+                SUITE if self.suite else shapes, self.patterns, self.kinds
+            )
+        ]
+
+
+def run(words: Sequence[str]) -> int:
+    chosen = parse(Attention, words, "twofold bench attention")
+    if chosen.explain:
+        return _explain(chosen)
+    works = [
+        (
+            f"T={case.tokens} {'causal' if case.causal else 'full'} {case.kind}",
+            partial(rows_of, case, rounds=chosen.rounds, backends=list(chosen.backends)),
+        )
+        for case in chosen.cases()
+    ]
+    found = measure(chosen, works, times_table)
+    if chosen.tune:
+        lines = merged(LINES, lines_of(found["rows"], chosen.device))
+        table = {"machine": found["machine"], "lines": [line._asdict() for line in lines]}
+        chosen.out.write_text(json.dumps(table, indent=1) + "\n")
+    return 0
+
+
+def _explain(chosen: Attention) -> int:
+    found = [{**_shape(case), "choice": explain(case)} for case in chosen.cases()]
+    if chosen.json:
+        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+        return 0
+    for row in found:
+        pattern = "causal" if row["causal"] else "full"
+        sys.stdout.write(f"{row['kind']} {pattern} T={row['T']} {row['dtype']} -> {row['choice']}\n")
+    return 0
+
+
+def _shape(case: Case) -> dict[str, object]:
+    return {
+        "kind": case.kind,
+        "B": case.batch,
+        "H": case.heads,
+        "Hkv": case.kv_heads,
+        "T": case.tokens,
+        "D": case.head_width,
+        "causal": case.causal,
+        "dtype": case.dtype,
+    }

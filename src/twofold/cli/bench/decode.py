@@ -1,0 +1,47 @@
+"""`twofold bench decode`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+
+import torch
+
+from twofold.bench.decode import rows_of
+from twofold.bench.decoder import Sizes
+from twofold.cli.arguments import parse
+from twofold.cli.bench.results import Shape, measure, positive, speeds_table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decode(Shape):
+    """Measure how many tokens a second a small decoder generates with a cache, split against standard.
+
+    Parameters are equal and so are the caches, to the byte. The GPU results use --device cuda --dtype bfloat16
+    --layers 12 --heads 12 --batch 1 32 --context 1024 4096 32768.
+    """
+
+    layers: int = 2
+    """Transformer layers."""
+    batch: tuple[int, ...] = (1,)
+    """Sequences B that are generated at once."""
+    context: tuple[int, ...] = (256,)
+    """Tokens that are in the cache already."""
+    vocabulary: int = 32_768
+    """Different tokens."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(layers=(self.layers,), batch=self.batch, context=self.context, vocabulary=(self.vocabulary,))
+
+
+def run(words: Sequence[str]) -> int:
+    chosen = parse(Decode, words, "twofold bench decode")
+    sizes = Sizes(chosen.heads, chosen.groups, chosen.head_width, layers=chosen.layers, vocabulary=chosen.vocabulary)
+    options = {"dtype": chosen.dtype, "device": torch.device(chosen.device), "rounds": chosen.rounds}
+    works = [
+        (f"B={batch} context={context}", partial(rows_of, sizes, batch=batch, context=context, kind=kind, **options))
+        for batch, context, kind in product(chosen.batch, chosen.context, chosen.kinds)
+    ]
+    measure(chosen, works, partial(speeds_table, fields=("B", "context")))
+    return 0

@@ -1,0 +1,149 @@
+"""What the benches share: a bar while they measure, a results file, JSON or a table."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import torch
+import tyro
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from twofold.bench.machine import machine
+
+Rows = Iterator[dict[str, object]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Common:
+    """Options of every bench."""
+
+    dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32"
+    """Number format of the tensors."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where to run."""
+    rounds: int = 10
+    """How often everything is timed; the median is reported."""
+    out: Path | None = None
+    """Write machine and rows to this JSON file."""
+    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Print JSON instead of a table."""
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1:
+            raise ValueError(f"rounds must be at least 1, got {self.rounds}")
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise ValueError("device cuda was asked for, but torch finds no GPU here")
+        if self.out is not None and not self.out.parent.is_dir():
+            raise ValueError(f"out must lie in an existing folder, got {self.out}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape(Common):
+    """Options of the benches that measure a model."""
+
+    heads: int = 8
+    """Query heads H; the model is H x D wide."""
+    kv_heads: int | None = None
+    """Key/value heads Hkv; as many as query heads unless given."""
+    head_width: int = 64
+    """Width D of a head."""
+    kinds: tuple[Literal["split_key", "split_value", "split_kv"], ...] = ("split_kv",)
+    """What is split."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("heads", "head_width"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.groups < 1 or self.heads % self.groups:
+            raise ValueError(f"kv-heads must divide heads {self.heads}, got {self.groups}")
+
+    @property
+    def groups(self) -> int:
+        """Key/value heads with their default filled in."""
+        return self.heads if self.kv_heads is None else self.kv_heads
+
+
+def positive(**numbers: tuple[int, ...]) -> None:
+    for name, given in numbers.items():
+        if not given or min(given) < 1:
+            raise ValueError(f"{name} must be at least 1, got {given}")
+
+
+def measure(
+    chosen: Common, works: list[tuple[str, Callable[[], Rows]]], show: Callable[[Iterable[dict]], Table]
+) -> dict:
+    """Run every (name, work) under a bar; write and print what they found."""
+    rows: list[dict] = []
+    columns = (*Progress.get_default_columns(), TimeElapsedColumn(), TextColumn("{task.fields[now]}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("measuring", total=len(works), now="")
+        for name, work in works:
+            progress.update(task, now=name)
+            try:
+                rows.extend(work())
+            except torch.OutOfMemoryError as error:
+                raise ValueError(f"out of memory at {name}: {error}") from None
+            progress.advance(task)
+    results = {"machine": machine(torch.device(chosen.device)), "rows": rows}
+    text = json.dumps(results, indent=1) + "\n"
+    if chosen.out is not None:
+        chosen.out.write_text(text)
+    if chosen.json:
+        sys.stdout.write(text)
+    else:
+        shown = show(rows)
+        where = results["machine"]
+        shown.title = f"{where['gpu'] or where['cpu']}, {where['threads']} threads, torch {where['torch']}"
+        Console().print(shown)
+    return results
+
+
+def table(caption: str, *columns: str) -> Table:
+    """Columns in capitals or of numbers stand right; words after a "-" stand left."""
+    made = Table(caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in columns:
+        made.add_column(name.lstrip("-"), justify="left" if name.startswith("-") else "right", no_wrap=True)
+    return made
+
+
+def times_table(rows: Iterable[dict]) -> Table:
+    """Of attention and of layers: milliseconds."""
+    made = table(
+        "milliseconds. ratio: split / standard, ± distance between quartiles. MB: split's peak. *: what auto takes.",
+        "T", "-pattern", "-kind", "-pass", "-backend", "standard", "split", "ratio", "MB",
+    )  # fmt: skip
+    for row in rows:
+        made.add_row(
+            str(row["T"]) if row["H"] == row["Hkv"] else f"{row['T']} {row['H']}:{row['Hkv']}",
+            "causal" if row["causal"] else "full",
+            row["kind"],
+            row["pass"],
+            row["split_backend"] + ("*" if row["chosen"] else ""),
+            f"{row['standard_ms']:.2f}",
+            f"{row['split_ms']:.2f}",
+            f"{row['ratio']:.2f} ±{row['spread']:.2f}",
+            f"{row['peak_bytes'] / 1e6:.0f}",
+        )
+    return made
+
+
+def speeds_table(rows: Iterable[dict], fields: tuple[str, ...]) -> Table:
+    """Of training and generation: tokens a second."""
+    caption = "tokens a second. ratio: split / standard, ± distance between quartiles."
+    made = table(caption, *fields, "-kind", "standard", "split", "ratio")
+    for row in rows:
+        made.add_row(
+            *(str(row[field]) for field in fields),
+            row["kind"],
+            f"{row['standard_tokens_per_s']:,.0f}",
+            f"{row['split_tokens_per_s']:,.0f}",
+            f"{row['ratio']:.3f} ±{row['spread']:.3f}",
+        )
+    return made

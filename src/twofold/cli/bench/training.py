@@ -1,0 +1,48 @@
+"""`twofold bench training`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from twofold.bench.decoder import Sizes
+from twofold.bench.training import rows_of
+from twofold.cli.arguments import parse
+from twofold.cli.bench.results import Shape, measure, positive, speeds_table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training(Shape):
+    """Measure how many tokens a second a small decoder trains on, split against standard at equal parameters.
+
+    Forward, backward and AdamW, compiled, in mixed precision unless --dtype is float32. The GPU results use
+    --device cuda --dtype bfloat16 --layers 12 --heads 12 --tokens 1024 --batch 16.
+    """
+
+    layers: int = 2
+    """Transformer layers."""
+    tokens: int = 256
+    """Sequence length T."""
+    batch: int = 4
+    """Sequences B of a step."""
+    vocabulary: int = 32_768
+    """Different tokens."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(layers=(self.layers,), batch=(self.batch,))
+        if self.tokens < 2 or self.vocabulary < 2:
+            raise ValueError(f"tokens and vocabulary must be at least 2, got {self.tokens} and {self.vocabulary}")
+
+
+def run(words: Sequence[str]) -> int:
+    chosen = parse(Training, words, "twofold bench training")
+    sizes = Sizes(chosen.heads, chosen.groups, chosen.head_width, layers=chosen.layers, vocabulary=chosen.vocabulary)
+    options = {
+        "batch": chosen.batch, "tokens": chosen.tokens, "dtype": chosen.dtype, "device": torch.device(chosen.device),
+        "rounds": chosen.rounds,
+    }  # fmt: skip
+    works = [(kind, partial(rows_of, sizes, kind=kind, **options)) for kind in chosen.kinds]
+    measure(chosen, works, partial(speeds_table, fields=("T", "B")))
+    return 0
