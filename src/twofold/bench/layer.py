@@ -42,7 +42,7 @@ class LayerCase:
 
 
 def rows_of(case: LayerCase, *, rounds: int) -> Iterator[dict[str, object]]:
-    """A row for forward and one for forward + backward."""
+    """One row, forward + backward: what a layer costs in training."""
     torch.compiler.reset()
     _verify(case)
     split, standard, x = case.block(case.kind), case.block("standard"), case.input()
@@ -54,38 +54,37 @@ def rows_of(case: LayerCase, *, rounds: int) -> Iterator[dict[str, object]]:
         "split": (_compiled(split), split),
         "standard": (partial(_under, kernel, _compiled(standard)), standard),
     }
-    for passes, run in (("fwd", _forward), ("fwd+bwd", partial(_both, grad))):
-        works: dict[str, Work] = {
-            name: partial(run, call, block, x, case.causal) for name, (call, block) in contenders.items()
-        }
-        times = times_ms(works, rounds, case.device)
-        found = ratio(times["split"], times["standard"])
-        yield {
-            "bench": "layer",
-            **where(case.device),
-            "dtype": case.dtype,
-            "kind": case.kind,
-            "B": case.batch,
-            "H": case.sizes.heads,
-            "Hkv": case.sizes.kv_heads,
-            "T": case.tokens,
-            "D": case.sizes.head_width,
-            "causal": case.causal,
-            "pass": passes,
-            "feed_forward": case.sizes.feed_forward(case.kind),
-            "standard_feed_forward": case.sizes.feed_forward("standard"),
-            "parameters": parameters(split),
-            "standard_parameters": parameters(standard),
-            "standard_ms": statistics.median(times["standard"]),
-            "standard_backend": kernel.name.lower(),
-            "split_ms": statistics.median(times["split"]),
-            "split_backend": _chosen(case, split, x),
-            "chosen": True,
-            "ratio": found.ratio,
-            "spread": found.spread,
-            "standard_peak_bytes": peak_bytes(works["standard"], case.device),
-            "peak_bytes": peak_bytes(works["split"], case.device),
-        }
+    works: dict[str, Work] = {
+        name: partial(_both, grad, run, block, x, case.causal) for name, (run, block) in contenders.items()
+    }
+    times = times_ms(works, rounds, case.device)
+    found = ratio(times["split"], times["standard"])
+    yield {
+        "bench": "layer",
+        **where(case.device),
+        "dtype": case.dtype,
+        "kind": case.kind,
+        "B": case.batch,
+        "H": case.sizes.heads,
+        "Hkv": case.sizes.kv_heads,
+        "T": case.tokens,
+        "D": case.sizes.head_width,
+        "causal": case.causal,
+        "pass": "fwd+bwd",
+        "feed_forward": case.sizes.feed_forward(case.kind),
+        "standard_feed_forward": case.sizes.feed_forward("standard"),
+        "parameters": parameters(split),
+        "standard_parameters": parameters(standard),
+        "standard_ms": statistics.median(times["standard"]),
+        "standard_backend": kernel.name.lower(),
+        "split_ms": statistics.median(times["split"]),
+        "split_backend": _chosen(case, split, x),
+        "chosen": True,
+        "ratio": found.ratio,
+        "spread": found.spread,
+        "standard_peak_bytes": peak_bytes(works["standard"], case.device),
+        "peak_bytes": peak_bytes(works["split"], case.device),
+    }
 
 
 def _compiled(block: Block) -> Callable[..., Tensor]:
@@ -95,11 +94,6 @@ def _compiled(block: Block) -> Callable[..., Tensor]:
 def _under(kernel: SDPBackend, run: Callable[..., Tensor], x: Tensor, **options: object) -> Tensor:
     with sdpa_kernel(kernel):
         return run(x, **options)
-
-
-def _forward(run: Callable[..., Tensor], _block: Block, x: Tensor, causal: bool) -> None:
-    with torch.no_grad():
-        run(x, is_causal=causal)
 
 
 def _both(grad: Tensor, run: Callable[..., Tensor], block: Block, x: Tensor, causal: bool) -> None:

@@ -30,15 +30,13 @@ class Ratio(NamedTuple):
     spread: float  # distance between the quartiles of that ratio
 
 
-def times_ms(
-    works: dict[str, Work], rounds: int, device: torch.device, warmup: int = 2, *, captured: bool = True
-) -> dict[str, list[float]]:
+def times_ms(works: dict[str, Work], rounds: int, device: torch.device, warmup: int = 2) -> dict[str, list[float]]:
     """Milliseconds of every round of every work; one round runs each of them once.
 
     On a GPU a work is captured in a CUDA graph and its replays are timed: what the device needs, without the time in
-    which Python launches kernels. Not `captured`: as Python launches it.
+    which Python launches kernels.
     """
-    if device.type == "cuda" and captured:
+    if device.type == "cuda":
         works = {name: _captured(work, warmup) for name, work in works.items()}
     clock = _cuda_ms if device.type == "cuda" else _cpu_ms
     for work in works.values():

@@ -48,17 +48,29 @@ def decode_attention(
     ):
         raise ValueError("query, keys and values must not require a gradient here: decoding overwrites its cache")
     filled = length + query.shape[2]
-    new = slice(length, filled)
     keys, values = key_cache[:, :, :filled], value_cache[:, :, :filled]
+    # To a compiler an op: left to itself (torch 2.13) it copies the whole cache for a slot that is written twice.
+    write = write_slots if torch.compiler.is_compiling() else _write_slots
     if query.shape[2] > 1:
-        key_cache[:, :, new], value_cache[:, :, new] = key, value
+        write(key_cache, value_cache, key, value, length)
         return attend(query, keys, values, self_key, self_value, **options)
-    key_cache[:, :, new] = key if self_key is None else self_key
-    value_cache[:, :, new] = value if self_value is None else self_value
+    own_key, own_value = key if self_key is None else self_key, value if self_value is None else self_value
+    write(key_cache, value_cache, own_key, own_value, length)
     try:
         return attend(query, keys, values, **options)
     finally:
-        key_cache[:, :, new], value_cache[:, :, new] = key, value
+        if self_key is not None or self_value is not None:
+            write(key_cache, value_cache, key, value, length)
+
+
+def _write_slots(key_cache: Tensor, value_cache: Tensor, key: Tensor, value: Tensor, length: int) -> None:
+    """Both in one launch: a step of generation is made of launches."""
+    slots = [cache[:, :, length : length + key.shape[2]] for cache in (key_cache, value_cache)]
+    torch._foreach_copy_(slots, [key, value])
+
+
+write_slots = torch.library.custom_op("twofold::write_slots", mutates_args=("key_cache", "value_cache"))(_write_slots)
+write_slots.register_fake(lambda *_: None)
 
 
 def _check_tokens(

@@ -1,7 +1,7 @@
 """cuDNN's attention as torch does not offer it, through NVIDIA's frontend for Python (the extra `gpu`).
 
 torch can ask cuDNN for causal attention over tensors that torch lays out itself. A graph of our own says besides
-- that a token does not see itself, which is the bidirectional case of split attention at nearly cuDNN's full speed;
+- that a token sees only those after it, or everyone but itself: the bidirectional case of split attention;
 - where every tensor lies, results included, so that rows 1.. of a tensor serve as they are and nothing is copied.
 
 cuDNN compiles a graph for each combination of sizes and layouts, in a fraction of a second; they are kept per thread,
@@ -21,8 +21,10 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-# "causal": keys up to the query's row. "others": every key but that of the query's own row.
-Pattern = Literal["causal", "others"]
+# Who a query sees, rows and columns counted from 0 in the tensors given: the columns up to its row, those from its row
+# on, or all but the one of its row. The first two skip what they hide; the last looks at every score, so it is for
+# backward, where the same work in two triangles would give gradients in two parts.
+Pattern = Literal["up to", "from", "all but"]
 
 # The score of a pair that may not meet: its weight is 0, and times log2(e) it is still a number.
 HIDDEN = -1.0e38
@@ -164,8 +166,10 @@ def _output(name: Any, tensor: Tensor) -> Any:
 
 def _mask(cudnn: ModuleType, graph: Any, pattern: Pattern) -> tuple[dict[str, object], dict[Any, Tensor]]:
     """Arguments of cuDNN's attention that say who sees whom, and the constants that they bring."""
-    if pattern == "causal":
+    if pattern == "up to":
         return {"use_causal_mask": True}, {}
+    if pattern == "from":
+        return {"diagonal_alignment": cudnn.diagonal_alignment.TOP_LEFT, "diagonal_band_left_bound": 1}, {}
     number = torch.full((1, 1, 1, 1), HIDDEN)
     hidden = graph.tensor(dim=[1, 1, 1, 1], stride=[1, 1, 1, 1], is_pass_by_value=True, data_type=cudnn.data_type.FLOAT)
 
@@ -191,13 +195,13 @@ def _built(cudnn: ModuleType, graph: Any, tensors: list[Any], constants: dict[An
 
 @cache
 def _is_trustworthy(device_index: int) -> bool:
-    """Both patterns, forward and backward, against float64 once per process: what fails is not used."""
+    """Every pattern that is used, forward and backward, against float64 once per process: what fails is not used."""
     device = torch.device("cuda", device_index)
     if torch.version.hip is not None or torch.cuda.get_device_capability(device) < (9, 0):
         return False
     try:
-        worst = max(_error(device, pattern) for pattern in ("causal", "others"))
-    except Exception as error:  # noqa: BLE001 - whatever a foreign library raises, there is another way
+        worst = max(_error(device, *patterns) for patterns in (("up to", "up to"), ("from", "all but")))
+    except Exception as error:  # whatever a foreign library raises, there is another way
         worst, why = float("inf"), f"{type(error).__name__}: {error}"
     else:
         why = f"relative error {worst:.2g}"
@@ -209,27 +213,38 @@ def _is_trustworthy(device_index: int) -> bool:
     return True
 
 
-def _error(device: torch.device, pattern: Pattern) -> float:
+def _error(device: torch.device, forwards: Pattern, backwards: Pattern) -> float:
+    """The greatest relative error of an output and of gradients, over views that leave the first row out."""
     maker = torch.Generator(device).manual_seed(0)
 
     def draw() -> Tensor:
-        return torch.randn(2, 130, 2, 64, generator=maker, device=device, dtype=torch.bfloat16).transpose(1, 2)
+        made = torch.randn(2, 131, 2, 64, generator=maker, device=device, dtype=torch.bfloat16)
+        return made.transpose(1, 2)[:, :, 1:]
 
-    first = 1 if pattern == "causal" else 0
-    query, key, value, grad = draw(), draw(), draw(), draw()
-    out, grads = torch.empty_like(query), [torch.empty_like(tensor) for tensor in (query, key, value)]
-    rows = [tensor[:, :, first:] for tensor in (query, out, grad, grads[0])]
-    lse = torch.empty(rows[0].shape[:3], device=device)
-    forward(rows[0], key, value, rows[1], lse, pattern, 0.125)
-    backward(rows[0], key, value, rows[1], rows[2], lse, rows[3], *grads[1:], pattern, 0.125)
+    query, key, value, grad, out, *grads = (draw() for _ in range(8))
+    lse = torch.empty(query.shape[:3], device=device)
+    forward(query, key, value, out, lse, forwards, 0.125)
     # By hand, because this may be asked inside an op, where there is no autograd.
-    q, k, v, do = (tensor.double() for tensor in (rows[0], key, value, rows[2]))
-    there = torch.arange(130, device=device)
-    here = there[: q.shape[2], None]
-    may = there <= here if pattern == "causal" else there != here
-    weights = (q @ k.mT * 0.125).masked_fill(~may, -torch.inf).softmax(-1)
+    q, k, v, do = (tensor.double() for tensor in (query, key, value, grad))
+    weights = _scores(q, k, forwards).softmax(-1)
+    errors = [_relative(out, weights @ v)]
+    scores = _scores(q, k, backwards)
+    weights = scores.softmax(-1)
+    out.copy_(weights @ v)
+    lse.copy_(scores.logsumexp(-1))
+    backward(query, key, value, out, grad, lse, *grads, backwards, 0.125)
     grad_weights = do @ v.mT
     grad_scores = weights * (grad_weights - (grad_weights * weights).sum(-1, keepdim=True)) * 0.125
-    expected = (weights @ v, grad_scores @ k, grad_scores.mT @ q, weights.mT @ do)
-    found = (rows[1], rows[3], *grads[1:])
-    return max(((a - b).norm() / b.norm()).item() for a, b in zip(found, expected, strict=True))
+    expected = (grad_scores @ k, grad_scores.mT @ q, weights.mT @ do)
+    return max(*errors, *(_relative(a, b) for a, b in zip(grads, expected, strict=True)))
+
+
+def _scores(query: Tensor, key: Tensor, pattern: Pattern) -> Tensor:
+    columns = torch.arange(key.shape[2], device=key.device)
+    rows = columns[: query.shape[2], None]
+    may = {"up to": columns <= rows, "from": columns >= rows, "all but": columns != rows}[pattern]
+    return (query @ key.mT * 0.125).masked_fill(~may, -torch.inf)
+
+
+def _relative(found: Tensor, expected: Tensor) -> float:
+    return ((found - expected).norm() / expected.norm()).item()

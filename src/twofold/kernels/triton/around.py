@@ -1,8 +1,9 @@
 """Split attention on a library's attention over the others, with one pass of `merge`'s kernels after it.
 
-Causal: ordinary causal attention of queries 1.. over all keys shows every token its strict past. Bidirectional: cuDNN is
-told to hide the diagonal (`graphs`). The library's gradients of key and value are final, and that of the queries lacks the
-own logit's share alone, because backward is given the *merged* output and log-sum-exp (DESIGN.md section 4).
+Ordinary causal attention of queries 1.. over all keys shows every token its strict past. The bidirectional case adds its
+strict future, queries ..T - 2 over keys 1.. and all after them, which needs cuDNN's graphs. Backward is given the *merged*
+output and log-sum-exp (DESIGN.md section 4), so the library's gradients of key and value are final, and that of the
+queries lacks the own logit's share alone.
 """
 
 from typing import Any
@@ -27,19 +28,25 @@ def attend(
     """Output (B, Hq, T, D), log-sum-exp of the rows that have others (B, Hq, T or T - 1), own weights (B, Hq, T)."""
     query, key, value, self_key, self_value = map(aligned, (query, key, value, self_key, self_value))
     B, H, T, D = query.shape
-    first = int(is_causal)
-    out = empty_heads(query)
-    own = torch.empty((B, H, T), dtype=torch.float32, device=query.device)
-    rows = query[:, :, first:]
-    if graphs.why_not(query.device) is None:
-        others, lse = out[:, :, first:], torch.empty((B, H, T - first), dtype=torch.float32, device=query.device)
-        graphs.forward(rows, key, value, others, lse, "causal" if is_causal else "others", scale)
+
+    def numbers(rows: int) -> Tensor:
+        return torch.empty((B, H, rows), dtype=torch.float32, device=query.device)
+
+    out, own = empty_heads(query), numbers(T)
+    if _has_graphs(query, is_causal):
+        past, past_lse = out[:, :, 1:], numbers(T - 1)
+        graphs.forward(query[:, :, 1:], key, value, past, past_lse, "up to", scale)
     else:
-        others, lse = library.forward(_causal_library(query, is_causal), rows, key, value, None, True, scale)
-    lse = lse.contiguous()
+        past, past_lse = library.forward(library_for(query), query[:, :, 1:], key, value, None, True, scale)
+        past_lse = past_lse.contiguous()
+    if is_causal:
+        future, future_lse, lse = past, past_lse, past_lse
+    else:
+        future, future_lse, lse = empty_heads(query[:, :, 1:]), numbers(T - 1), numbers(T)
+        graphs.forward(query[:, :, :-1], key[:, :, 1:], value[:, :, 1:], future, future_lse, "from", scale)
     merge_kernel[(triton.cdiv(T, ROWS), B * H)](
-        query, self_key, self_value, others, lse, out, own,
-        *strides(query, self_key, self_value, others, out), H, T, D, scale, **_switches(query, key, first),
+        query, self_key, self_value, past, past_lse, future, future_lse, out, lse, own,
+        *strides(query, self_key, self_value, past, future, out), H, T, D, scale, **_switches(query, key, is_causal),
     )  # fmt: skip
     return out, lse, own
 
@@ -63,39 +70,39 @@ def attend_backward(
     first = int(is_causal)
     rows, out_rows, grad_rows = query[:, :, first:], out[:, :, first:], grad[:, :, first:]
     grad_query = empty_heads(query)
-    if graphs.why_not(query.device) is None:
+    if _has_graphs(query, is_causal):
         others, grad_key, grad_value = grad_query[:, :, first:], empty_heads(key), empty_heads(value)
-        pattern = "causal" if is_causal else "others"
-        graphs.backward(
-            rows, key, value, out_rows, grad_rows, lse, others, grad_key, grad_value, pattern, scale
-        )  # fmt: skip
+        pattern = "up to" if is_causal else "all but"
+        graphs.backward(rows, key, value, out_rows, grad_rows, lse, others, grad_key, grad_value, pattern, scale)
     else:
-        ride = _causal_library(query, is_causal)
         others, grad_key, grad_value = library.backward(
-            ride, grad_rows, rows, key, value, None, out_rows, lse, True, scale
+            library_for(query), grad_rows, rows, key, value, None, out_rows, lse, True, scale
         )
     grad_self_key, grad_self_value = empty_heads(self_key), empty_heads(self_value)
     finish_kernel[(triton.cdiv(T, ROWS), B * key.shape[1])](
         query, self_key, self_value, out, grad, own, others, grad_query, grad_self_key, grad_self_value,
         *strides(query, self_key, self_value, out, grad, others, grad_query, grad_self_key), H, T, D, scale,
-        **_switches(query, key, first),
+        **_switches(query, key, is_causal),
     )  # fmt: skip
     return grad_query, grad_key, grad_value, grad_self_key, grad_self_value
 
 
-def _causal_library(query: Tensor, is_causal: bool) -> library.Library:
-    if not is_causal:
-        raise RuntimeError(
-            f"bidirectional attention around a library needs cuDNN's graphs: {graphs.why_not(query.device)}; "
-            'name backend="triton"'
-        )
-    return library_for(query)
+def _has_graphs(query: Tensor, is_causal: bool) -> bool:
+    """Whether cuDNN's graphs serve. Without them torch's own causal attention does, but for the causal case alone."""
+    obstacle = graphs.why_not(query.device)
+    if obstacle is not None and not is_causal:
+        raise RuntimeError(f'bidirectional attention around a library: {obstacle}; name backend="triton"')
+    return obstacle is None
 
 
-def _switches(query: Tensor, key: Tensor, first: int) -> dict[str, Any]:
+def _switches(query: Tensor, key: Tensor, is_causal: bool) -> dict[str, Any]:
     D = query.shape[-1]
     width = triton.next_power_of_2(D)
-    groups = query.shape[1] // key.shape[1]
     return {
-        "FIRST": first, "GROUPS": groups, "ROWS": ROWS, "WIDTH": width, "EXACT_WIDTH": width == D, "num_warps": WARPS
-    }  # fmt: skip
+        "IS_CAUSAL": is_causal,
+        "GROUPS": query.shape[1] // key.shape[1],
+        "ROWS": ROWS,
+        "WIDTH": width,
+        "EXACT_WIDTH": width == D,
+        "num_warps": WARPS,
+    }

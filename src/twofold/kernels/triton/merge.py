@@ -1,8 +1,7 @@
 """Kernels that make split attention of a library's attention over the others: one pass after it, forward and backward.
 
-FIRST is the first row that has others at all: 1 where every token sees its strict past, 0 where it sees everyone else.
-The library's tensors begin at that row, so its row i - FIRST is row i here. Rows of a (batch, head) are independent, so
-a kernel may write where it has read.
+In the causal case row 0 has no others, and the library's tensors begin at row 1. Rows of a (batch, head) are independent,
+so a kernel may write where it has read.
 """
 
 import triton
@@ -12,24 +11,30 @@ from twofold.kernels.triton.tiles import LN2, LOG2E, load_rows, store_rows
 
 
 @triton.jit
-def _load_others(pointer, rows, stride, T, width, FIRST: tl.constexpr, WIDTH: tl.constexpr):
-    """The library's rows of these rows; 0 for those without others."""
+def _load_part(pointer, rows, stride, first, last, width, WIDTH: tl.constexpr):
+    """Rows of a tensor that holds rows first .. last alone; 0 for the others. In float32."""
     d = tl.arange(0, WIDTH)
-    inside = ((rows >= FIRST) & (rows < T))[:, None] & (d < width)[None, :]
-    return tl.load(pointer + (rows[:, None].to(tl.int64) - FIRST) * stride + d[None, :], mask=inside, other=0.0)
+    inside = ((rows >= first) & (rows <= last))[:, None] & (d < width)[None, :]
+    tile = tl.load(pointer + (rows[:, None].to(tl.int64) - first) * stride + d[None, :], mask=inside, other=0.0)
+    return tile.to(tl.float32)
 
 
 @triton.jit
 def merge_kernel(
-    p_query, p_self_key, p_self_value, p_others, p_lse, p_out, p_own,
+    p_query, p_self_key, p_self_value, p_past, p_past_lse, p_future, p_future_lse, p_out, p_lse, p_own,
     s_query_b, s_query_h, s_query_t, s_self_key_b, s_self_key_h, s_self_key_t,
-    s_self_value_b, s_self_value_h, s_self_value_t, s_others_b, s_others_h, s_others_t, s_out_b, s_out_h, s_out_t,
+    s_self_value_b, s_self_value_h, s_self_value_t, s_past_b, s_past_h, s_past_t, s_future_b, s_future_h, s_future_t,
+    s_out_b, s_out_h, s_out_t,
     H, T, width, scale,
-    FIRST: tl.constexpr, GROUPS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr,
+    IS_CAUSAL: tl.constexpr, GROUPS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Output and own weight of every row; the others' log-sum-exp becomes that of all a row sees."""
+    """Output, log-sum-exp and own weight of every row, from attention over its past, over its future, and itself.
+
+    `past` holds rows 1 .. T - 1 and, unless IS_CAUSAL, `future` rows 0 .. T - 2.
+    """
     batch, head = (tl.program_id(1) // H).to(tl.int64), (tl.program_id(1) % H).to(tl.int64)
     kv_head = head // GROUPS
+    along = tl.program_id(1).to(tl.int64)
     first = tl.program_id(0) * ROWS
     rows = first + tl.arange(0, ROWS)
     query = load_rows(
@@ -43,21 +48,32 @@ def merge_kernel(
         p_self_value + batch * s_self_value_b + kv_head * s_self_value_h, first, s_self_value_t, T, width, ROWS, WIDTH,
         EXACT_WIDTH, True,
     )  # fmt: skip
-    others = _load_others(p_others + batch * s_others_b + head * s_others_h, rows, s_others_t, T, width, FIRST, WIDTH)
-    p_lse += tl.program_id(1).to(tl.int64) * (T - FIRST) + rows - FIRST
-    has_others = (rows >= FIRST) & (rows < T)
-    others_lse = tl.load(p_lse, mask=has_others, other=float("-inf"))
+    past = _load_part(p_past + batch * s_past_b + head * s_past_h, rows, s_past_t, 1, T - 1, width, WIDTH)
+    has_past = (rows > 0) & (rows < T)
+    past_lse = tl.load(p_past_lse + along * (T - 1) + rows - 1, mask=has_past, other=float("-inf"))
     logit = tl.sum(query.to(tl.float32) * self_key.to(tl.float32), 1) * scale
-    # Both shares from the difference of the logarithms, as in `parts`.
-    apart = (others_lse - logit) * LOG2E
-    own = 1.0 / (1.0 + tl.exp2(apart))
-    taken = 1.0 / (1.0 + tl.exp2(-apart))
-    greatest = tl.maximum(logit, others_lse)
-    lse = greatest + tl.log2(tl.exp2((logit - greatest) * LOG2E) + tl.exp2((others_lse - greatest) * LOG2E)) * LN2
-    out = own[:, None] * self_value.to(tl.float32) + taken[:, None] * others.to(tl.float32)
+    greatest = tl.maximum(logit, past_lse)
+    if not IS_CAUSAL:
+        future = _load_part(p_future + batch * s_future_b + head * s_future_h, rows, s_future_t, 0, T - 2, width, WIDTH)
+        future_lse = tl.load(p_future_lse + along * (T - 1) + rows, mask=rows < T - 1, other=float("-inf"))
+        greatest = tl.maximum(greatest, future_lse)
+    # All shares from differences of logarithms, as in `parts`.
+    own = tl.exp2((logit - greatest) * LOG2E)
+    past_share = tl.exp2((past_lse - greatest) * LOG2E)
+    total = own + past_share
+    out = own[:, None] * self_value.to(tl.float32) + past_share[:, None] * past
+    if not IS_CAUSAL:
+        future_share = tl.exp2((future_lse - greatest) * LOG2E)
+        total += future_share
+        out += future_share[:, None] * future
+    out = out / total[:, None]
     store_rows(p_out + batch * s_out_b + head * s_out_h, out, first, s_out_t, T, width, ROWS, WIDTH, EXACT_WIDTH)
-    tl.store(p_own + tl.program_id(1).to(tl.int64) * T + rows, own, mask=rows < T)
-    tl.store(p_lse, lse, mask=has_others)
+    tl.store(p_own + along * T + rows, own / total, mask=rows < T)
+    lse = greatest + tl.log2(total) * LN2
+    if IS_CAUSAL:
+        tl.store(p_lse + along * (T - 1) + rows - 1, lse, mask=has_past)
+    else:
+        tl.store(p_lse + along * T + rows, lse, mask=rows < T)
 
 
 @triton.jit
@@ -68,7 +84,7 @@ def finish_kernel(
     s_self_value_b, s_self_value_h, s_self_value_t, s_out_b, s_out_h, s_out_t, s_grad_b, s_grad_h, s_grad_t,
     s_others_b, s_others_h, s_others_t, s_grad_query_b, s_grad_query_h, s_grad_query_t, s_new_b, s_new_h, s_new_t,
     H, T, width, scale,
-    FIRST: tl.constexpr, GROUPS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr,
+    IS_CAUSAL: tl.constexpr, GROUPS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Gradients of the own keys and values, and the own logit's share of those of the queries.
 
@@ -99,9 +115,15 @@ def finish_kernel(
         grad = load_rows(
             p_grad + batch * s_grad_b + head * s_grad_h, first, s_grad_t, T, width, ROWS, WIDTH, EXACT_WIDTH, True
         ).to(tl.float32)
-        others = _load_others(
-            p_others + batch * s_others_b + head * s_others_h, rows, s_others_t, T, width, FIRST, WIDTH
-        ).to(tl.float32)
+        others = _load_part(
+            p_others + batch * s_others_b + head * s_others_h,
+            rows,
+            s_others_t,
+            1 if IS_CAUSAL else 0,
+            T - 1,
+            width,
+            WIDTH,
+        )
         own = tl.load(p_own + (batch * H + head) * T + rows, mask=rows < T, other=0.0)
         slope = own * tl.sum(grad * (self_value - out), 1) * scale
         new = p_grad_query + batch * s_grad_query_b + head * s_grad_query_h
