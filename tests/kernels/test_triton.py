@@ -13,7 +13,7 @@ from twofold import self_weight, split_attention, split_attention_weights
 from twofold.kernels import fused, graphs, ops
 
 pytest.importorskip("triton", reason="triton is not to be had for this system")
-from twofold.kernels.triton import launch
+from twofold.kernels.triton import around, launch
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # numpy, on which the interpreter stands, warns where a GPU gives inf or NaN without a word, and of the interpreter's
@@ -217,9 +217,10 @@ class TestAroundTheLibrary:
         for error, expected in zip(worst(ours, exact), exact, strict=True):
             assert error <= 1e-5 * max(expected.abs().max().item(), 1.0)
 
-    @pytest.fixture(params=["torch causal", "graphs causal", "graphs full"])
+    @pytest.fixture(params=["torch causal", "graphs causal", "graphs full", "graphs full in triangles"])
     def causal(self, request, monkeypatch):
         """By torch's own flash attention, or by cuDNN's graphs (on a CPU: by what they promise)."""
+        monkeypatch.setattr(around, "TRIANGLES_FROM", 2 if "triangles" in request.param else 10**9)
         if request.param == "torch causal":
             monkeypatch.setattr(graphs, "why_not", lambda _: "not in this test")
         elif DEVICE == "cpu":

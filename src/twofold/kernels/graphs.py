@@ -22,14 +22,16 @@ import torch
 from torch import Tensor
 
 # Who a query sees, rows and columns counted from 0 in the tensors given: the columns up to its row, those from its row
-# on, or all but the one of its row. The first two skip what they hide; the last looks at every score, so it is for
-# backward, where the same work in two triangles would give gradients in two parts.
+# on, or all but the one of its row. The first two skip what they hide; the last looks at every score.
 Pattern = Literal["up to", "from", "all but"]
 
 # The score of a pair that may not meet: its weight is 0, and times log2(e) it is still a number.
 HIDDEN = -1.0e38
 # Graphs kept per thread: enough for a few dozen lengths, forward and backward.
 MOST_GRAPHS = 128
+
+# Patterns of a forward and of a backward that must be right before any is used.
+SELF_TESTS: list[tuple[Pattern, Pattern]] = [("up to", "up to"), ("from", "all but"), ("all but", "all but")]
 
 DTYPES = {torch.bfloat16: "BFLOAT16", torch.float16: "HALF"}
 
@@ -200,7 +202,7 @@ def _is_trustworthy(device_index: int) -> bool:
     if torch.version.hip is not None or torch.cuda.get_device_capability(device) < (9, 0):
         return False
     try:
-        worst = max(_error(device, *patterns) for patterns in (("up to", "up to"), ("from", "all but")))
+        worst = max(_error(device, *patterns) for patterns in SELF_TESTS)
     except Exception as error:  # whatever a foreign library raises, there is another way
         worst, why = float("inf"), f"{type(error).__name__}: {error}"
     else:

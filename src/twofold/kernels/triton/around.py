@@ -1,9 +1,10 @@
 """Split attention on a library's attention over the others, with one pass of `merge`'s kernels after it.
 
-Ordinary causal attention of queries 1.. over all keys shows every token its strict past. The bidirectional case adds its
-strict future, queries ..T - 2 over keys 1.. and all after them, which needs cuDNN's graphs. Backward is given the *merged*
-output and log-sum-exp (DESIGN.md section 4), so the library's gradients of key and value are final, and that of the
-queries lacks the own logit's share alone.
+Ordinary causal attention of queries 1.. over all keys shows every token its strict past. The bidirectional case needs
+cuDNN's graphs: one that hides the diagonal or, for long sequences, the strict past and the strict future (queries ..T - 2
+over keys 1.. and all after them), which costs one more pass and skips half of the scores twice. Backward is given the
+*merged* output and log-sum-exp (DESIGN.md section 4), so the library's gradients of key and value are final, and that of
+the queries lacks the own logit's share alone.
 """
 
 from typing import Any
@@ -20,6 +21,8 @@ from twofold.kernels.triton.merge import finish_kernel, merge_kernel
 
 # Rows a program holds, and its warps.
 ROWS, WARPS = 32, 4
+# Tokens from which two triangles are faster than one square with a hidden diagonal (H200, bfloat16, LOG.md).
+TRIANGLES_FROM = 4096
 
 
 def attend(
@@ -33,20 +36,23 @@ def attend(
         return torch.empty((B, H, rows), dtype=torch.float32, device=query.device)
 
     out, own = empty_heads(query), numbers(T)
-    if _has_graphs(query, is_causal):
-        past, past_lse = out[:, :, 1:], numbers(T - 1)
-        graphs.forward(query[:, :, 1:], key, value, past, past_lse, "up to", scale)
+    has_graphs, triangles = _has_graphs(query, is_causal), not is_causal and T >= TRIANGLES_FROM
+    first = 1 if is_causal or triangles else 0
+    if has_graphs:
+        others, others_lse = out[:, :, first:], numbers(T - first)
+        pattern = "up to" if first else "all but"
+        graphs.forward(query[:, :, first:], key, value, others, others_lse, pattern, scale)
     else:
-        past, past_lse = library.forward(library_for(query), query[:, :, 1:], key, value, None, True, scale)
-        past_lse = past_lse.contiguous()
-    if is_causal:
-        future, future_lse, lse = past, past_lse, past_lse
-    else:
-        future, future_lse, lse = empty_heads(query[:, :, 1:]), numbers(T - 1), numbers(T)
-        graphs.forward(query[:, :, :-1], key[:, :, 1:], value[:, :, 1:], future, future_lse, "from", scale)
+        others, others_lse = library.forward(library_for(query), query[:, :, 1:], key, value, None, True, scale)
+        others_lse = others_lse.contiguous()
+    later, later_lse, lse = others, others_lse, others_lse
+    if triangles:
+        later, later_lse, lse = empty_heads(query[:, :, 1:]), numbers(T - 1), numbers(T)
+        graphs.forward(query[:, :, :-1], key[:, :, 1:], value[:, :, 1:], later, later_lse, "from", scale)
     merge_kernel[(triton.cdiv(T, ROWS), B * H)](
-        query, self_key, self_value, past, past_lse, future, future_lse, out, lse, own,
-        *strides(query, self_key, self_value, past, future, out), H, T, D, scale, **_switches(query, key, is_causal),
+        query, self_key, self_value, others, others_lse, later, later_lse, out, lse, own,
+        *strides(query, self_key, self_value, others, later, out), H, T, D, scale,
+        OTHERS_FROM=first, LATER=triangles, **_switches(query, key, is_causal),
     )  # fmt: skip
     return out, lse, own
 
@@ -99,7 +105,7 @@ def _switches(query: Tensor, key: Tensor, is_causal: bool) -> dict[str, Any]:
     D = query.shape[-1]
     width = triton.next_power_of_2(D)
     return {
-        "IS_CAUSAL": is_causal,
+        "FIRST": int(is_causal),
         "GROUPS": query.shape[1] // key.shape[1],
         "ROWS": ROWS,
         "WIDTH": width,

@@ -1,7 +1,7 @@
 """Kernels that make split attention of a library's attention over the others: one pass after it, forward and backward.
 
-In the causal case row 0 has no others, and the library's tensors begin at row 1. Rows of a (batch, head) are independent,
-so a kernel may write where it has read.
+FIRST is the first row that has others: 1 in the causal case, whose tensors from the library begin there, else 0. Rows of a
+(batch, head) are independent, so a kernel may write where it has read.
 """
 
 import triton
@@ -21,16 +21,17 @@ def _load_part(pointer, rows, stride, first, last, width, WIDTH: tl.constexpr):
 
 @triton.jit
 def merge_kernel(
-    p_query, p_self_key, p_self_value, p_past, p_past_lse, p_future, p_future_lse, p_out, p_lse, p_own,
+    p_query, p_self_key, p_self_value, p_others, p_others_lse, p_later, p_later_lse, p_out, p_lse, p_own,
     s_query_b, s_query_h, s_query_t, s_self_key_b, s_self_key_h, s_self_key_t,
-    s_self_value_b, s_self_value_h, s_self_value_t, s_past_b, s_past_h, s_past_t, s_future_b, s_future_h, s_future_t,
+    s_self_value_b, s_self_value_h, s_self_value_t, s_others_b, s_others_h, s_others_t, s_later_b, s_later_h, s_later_t,
     s_out_b, s_out_h, s_out_t,
     H, T, width, scale,
-    IS_CAUSAL: tl.constexpr, GROUPS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr,
+    FIRST: tl.constexpr, OTHERS_FROM: tl.constexpr, LATER: tl.constexpr,
+    GROUPS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Output, log-sum-exp and own weight of every row, from attention over its past, over its future, and itself.
+    """Output, log-sum-exp and own weight of every row, from attention over others, perhaps over later ones, and itself.
 
-    `past` holds rows 1 .. T - 1 and, unless IS_CAUSAL, `future` rows 0 .. T - 2.
+    `others` holds rows from OTHERS_FROM on; with LATER, `later` holds all rows but the last.
     """
     batch, head = (tl.program_id(1) // H).to(tl.int64), (tl.program_id(1) % H).to(tl.int64)
     kv_head = head // GROUPS
@@ -48,32 +49,31 @@ def merge_kernel(
         p_self_value + batch * s_self_value_b + kv_head * s_self_value_h, first, s_self_value_t, T, width, ROWS, WIDTH,
         EXACT_WIDTH, True,
     )  # fmt: skip
-    past = _load_part(p_past + batch * s_past_b + head * s_past_h, rows, s_past_t, 1, T - 1, width, WIDTH)
-    has_past = (rows > 0) & (rows < T)
-    past_lse = tl.load(p_past_lse + along * (T - 1) + rows - 1, mask=has_past, other=float("-inf"))
+    others = _load_part(
+        p_others + batch * s_others_b + head * s_others_h, rows, s_others_t, OTHERS_FROM, T - 1, width, WIDTH
+    )
+    p_others_lse += along * (T - OTHERS_FROM) + rows - OTHERS_FROM
+    others_lse = tl.load(p_others_lse, mask=(rows >= OTHERS_FROM) & (rows < T), other=float("-inf"))
     logit = tl.sum(query.to(tl.float32) * self_key.to(tl.float32), 1) * scale
-    greatest = tl.maximum(logit, past_lse)
-    if not IS_CAUSAL:
-        future = _load_part(p_future + batch * s_future_b + head * s_future_h, rows, s_future_t, 0, T - 2, width, WIDTH)
-        future_lse = tl.load(p_future_lse + along * (T - 1) + rows, mask=rows < T - 1, other=float("-inf"))
-        greatest = tl.maximum(greatest, future_lse)
+    greatest = tl.maximum(logit, others_lse)
+    if LATER:
+        later = _load_part(p_later + batch * s_later_b + head * s_later_h, rows, s_later_t, 0, T - 2, width, WIDTH)
+        later_lse = tl.load(p_later_lse + along * (T - 1) + rows, mask=rows < T - 1, other=float("-inf"))
+        greatest = tl.maximum(greatest, later_lse)
     # All shares from differences of logarithms, as in `parts`.
     own = tl.exp2((logit - greatest) * LOG2E)
-    past_share = tl.exp2((past_lse - greatest) * LOG2E)
-    total = own + past_share
-    out = own[:, None] * self_value.to(tl.float32) + past_share[:, None] * past
-    if not IS_CAUSAL:
-        future_share = tl.exp2((future_lse - greatest) * LOG2E)
-        total += future_share
-        out += future_share[:, None] * future
+    share = tl.exp2((others_lse - greatest) * LOG2E)
+    total = own + share
+    out = own[:, None] * self_value.to(tl.float32) + share[:, None] * others
+    if LATER:
+        share = tl.exp2((later_lse - greatest) * LOG2E)
+        total += share
+        out += share[:, None] * later
     out = out / total[:, None]
     store_rows(p_out + batch * s_out_b + head * s_out_h, out, first, s_out_t, T, width, ROWS, WIDTH, EXACT_WIDTH)
     tl.store(p_own + along * T + rows, own / total, mask=rows < T)
     lse = greatest + tl.log2(total) * LN2
-    if IS_CAUSAL:
-        tl.store(p_lse + along * (T - 1) + rows - 1, lse, mask=has_past)
-    else:
-        tl.store(p_lse + along * T + rows, lse, mask=rows < T)
+    tl.store(p_lse + along * (T - FIRST) + rows - FIRST, lse, mask=(rows >= FIRST) & (rows < T))
 
 
 @triton.jit
@@ -84,7 +84,7 @@ def finish_kernel(
     s_self_value_b, s_self_value_h, s_self_value_t, s_out_b, s_out_h, s_out_t, s_grad_b, s_grad_h, s_grad_t,
     s_others_b, s_others_h, s_others_t, s_grad_query_b, s_grad_query_h, s_grad_query_t, s_new_b, s_new_h, s_new_t,
     H, T, width, scale,
-    IS_CAUSAL: tl.constexpr, GROUPS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr,
+    FIRST: tl.constexpr, GROUPS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Gradients of the own keys and values, and the own logit's share of those of the queries.
 
