@@ -12,6 +12,7 @@ from twofold.attention.positions import Alibi as Alibi
 from twofold.attention.positions import LearnedPositions as LearnedPositions
 from twofold.attention.positions import SinusoidalPositions as SinusoidalPositions
 from twofold.attention.rotary import Rotary as Rotary
+from twofold.attention.rotary import Turn as Turn
 from twofold.attention.rotary import Yarn as Yarn
 from twofold.attention.split import Kind as Kind
 from twofold.attention.split import SplitSelfAttention as SplitSelfAttention

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.nn.functional import rms_norm
 
 from twofold.attention.cache import KeyValueBuffer, KeyValues
-from twofold.attention.heads import check_dropout, check_heads, check_input, merged, side_by_side, split
+from twofold.attention.heads import check_dropout, check_heads, check_input, merged, split
 from twofold.attention.initialise import Init, init_of
-from twofold.attention.rotary import Rotary
+from twofold.attention.rotary import Rotary, Turn
 from twofold.kernels.api import split_attention
 from twofold.kernels.decode import decode_attention
 
@@ -113,36 +113,38 @@ class SplitSelfAttention(nn.Module):
             self.key_norm = HeadNorm(self.head_width, eps=1e-6, device=device, dtype=dtype)
         init_of(init)(self)
 
-    def project(self, x: Tensor, positions: Tensor | None = None) -> Projected:
+    def project(self, x: Tensor, positions: Tensor | Turn | None = None) -> Projected:
         """Queries, keys and values of x (B, T, C), as `split_attention` takes them.
 
-        positions: (T,) or (B, T), where the tokens stand; None: 0, 1, 2, ... Only rotary layers look at it.
+        positions: (T,) or (B, T), where the tokens stand; None: 0, 1, 2, ... Only rotary layers look at it. A model
+            makes their `Turn` once (`rotary.at`) and hands it to all its layers: a compiler would otherwise work out
+            every cos and sin again in every layer and for every head.
         """
-        query, key, value, self_key, self_value = side_by_side(
-            x, self.query, self.key, self.value, self.self_key, self.self_value
-        )
-        query = self.query_norm(split(query, self.heads))
-        key = self.key_norm(split(key, self.kv_heads))
-        value = split(value, self.kv_heads)
-        self_key = None if self_key is None else self.key_norm(split(self_key, self.kv_heads))
-        self_value = None if self_value is None else split(self_value, self.kv_heads)
+        query = self.query_norm(split(self.query(x), self.heads))
+        key = self.key_norm(split(self.key(x), self.kv_heads))
+        value = split(self.value(x), self.kv_heads)
+        self_key = None if self.self_key is None else self.key_norm(split(self.self_key(x), self.kv_heads))
+        self_value = None if self.self_value is None else split(self.self_value(x), self.kv_heads)
         if self.rotary is not None:
-            if positions is None:
-                positions = torch.arange(x.shape[1], device=x.device)
-            if tuple(positions.shape) not in ((x.shape[1],), (1, x.shape[1]), (x.shape[0], x.shape[1])):
-                expected = f"(T,) = ({x.shape[1]},) or (B, T) = {tuple(x.shape[:2])}"
-                raise ValueError(f"positions must have shape {expected}, got {tuple(positions.shape)}")
-            turn = self.rotary.at(positions, query.dtype)
+            turn = positions if isinstance(positions, Turn) else self._turn(x, positions, query.dtype)
             query, key = turn(query), turn(key)
             self_key = None if self_key is None else turn(self_key)
         return Projected(query, key, value, self_key, self_value)
+
+    def _turn(self, x: Tensor, positions: Tensor | None, dtype: torch.dtype) -> Turn:
+        if positions is None:
+            positions = torch.arange(x.shape[1], device=x.device)
+        if tuple(positions.shape) not in ((x.shape[1],), (1, x.shape[1]), (x.shape[0], x.shape[1])):
+            expected = f"(T,) = ({x.shape[1]},) or (B, T) = {tuple(x.shape[:2])}"
+            raise ValueError(f"positions must have shape {expected}, got {tuple(positions.shape)}")
+        return self.rotary.at(positions, dtype)
 
     def forward(
         self,
         x: Tensor,
         past: KeyValues | KeyValueBuffer | None = None,
         *,
-        positions: Tensor | None = None,
+        positions: Tensor | Turn | None = None,
         **options: Any,
     ) -> tuple[Tensor, KeyValues | KeyValueBuffer]:
         """Attend over x (B, T, C) and whatever `past` holds.

@@ -64,6 +64,7 @@ class Decoder(nn.Module):
         nn.init.normal_(self.embedding.weight, std=0.02)
         self.blocks = nn.ModuleList(Block(sizes, kind, **made) for _ in range(sizes.layers))
         self.norm = HeadNorm(sizes.width, eps=1e-6, **made)
+        self.rotary = Rotary(width=sizes.head_width)
 
     def compile_parts(self) -> None:
         """Layer by layer: all layers share one compiled graph, so compiling takes seconds and not minutes."""
@@ -72,9 +73,14 @@ class Decoder(nn.Module):
 
     def forward(self, tokens: Tensor, caches: list[KeyValueBuffer] | None = None) -> Tensor:
         """Hidden states (B, T, C) of tokens (B, T)."""
-        x = self.embedding(tokens)
+        x, device = self.embedding(tokens), tokens.device
+        dtype = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else x.dtype
+        start = 0 if caches is None else caches[0].length
+        # Once for all layers.
+        turn = self.rotary.at(torch.arange(start, start + tokens.shape[1], device=device), dtype)
         for number, block in enumerate(self.blocks):
-            x = block(x, None if caches is None else caches[number], is_causal=tokens.shape[1] > 1)
+            past = None if caches is None else caches[number]
+            x = block(x, past, positions=turn, is_causal=tokens.shape[1] > 1)
         return self.norm(x)
 
     def loss(self, tokens: Tensor) -> Tensor:

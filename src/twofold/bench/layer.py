@@ -1,6 +1,7 @@
 """`twofold bench layer`: one compiled transformer layer, split against standard at equal parameters.
 
-Standard rides on the attention of torch that is the fastest on the layer's own queries, keys and values.
+Standard rides on the attention of torch that is the fastest on the layer's own queries, keys and values. The rotary
+turn comes from outside, as a model makes it once for all its layers.
 """
 
 import statistics
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from twofold.attention.rotary import Turn
 from twofold.bench.decoder import Block, Sizes, parameters
 from twofold.bench.machine import where
 from twofold.bench.measure import DTYPES, Work, peak_bytes, ratio, times_ms
@@ -46,7 +48,7 @@ def rows_of(case: LayerCase, *, rounds: int) -> Iterator[dict[str, object]]:
     torch.compiler.reset()
     _verify(case)
     split, standard, x = case.block(case.kind), case.block("standard"), case.input()
-    grad = torch.randn_like(x)
+    grad, turn = torch.randn_like(x), split.attention.rotary.at(torch.arange(case.tokens, device=x.device), x.dtype)
     with torch.no_grad():
         made = standard.attention.project(x)
     kernel = fastest(case.causal, *made[:3], backward=True)
@@ -55,7 +57,7 @@ def rows_of(case: LayerCase, *, rounds: int) -> Iterator[dict[str, object]]:
         "standard": (partial(_under, kernel, _compiled(standard)), standard),
     }
     works: dict[str, Work] = {
-        name: partial(_both, grad, run, block, x, case.causal) for name, (run, block) in contenders.items()
+        name: partial(_both, grad, run, block, x, turn, case.causal) for name, (run, block) in contenders.items()
     }
     times = times_ms(works, rounds, case.device)
     found = ratio(times["split"], times["standard"])
@@ -96,8 +98,8 @@ def _under(kernel: SDPBackend, run: Callable[..., Tensor], x: Tensor, **options:
         return run(x, **options)
 
 
-def _both(grad: Tensor, run: Callable[..., Tensor], block: Block, x: Tensor, causal: bool) -> None:
-    torch.autograd.grad(run(x, is_causal=causal), [x, *block.parameters()], grad)
+def _both(grad: Tensor, run: Callable[..., Tensor], block: Block, x: Tensor, turn: Turn, causal: bool) -> None:
+    torch.autograd.grad(run(x, positions=turn, is_causal=causal), [x, *block.parameters()], grad)
 
 
 def _chosen(case: LayerCase, block: Block, x: Tensor) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Annotated, Literal
 
 import torch
@@ -54,15 +55,17 @@ class Attention(Shape):
     from 64 sequences of 256 to one of 16384, with as many key/value heads as query heads and with a quarter."""
     explain: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Measure nothing; say which backend `auto` takes for each case, and why."""
-    tune: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Measure, and write the table that `auto` chooses by to --out instead of the rows: these results in place of older
-    ones of this machine, and all other machines' lines. TWOFOLD_CHOICES=FILE makes `auto` use it."""
+    tune: Path | None = None
+    """Write the table that `auto` chooses by to this file: what was measured now in place of older lines of this
+    machine, and all other machines' lines. TWOFOLD_CHOICES=FILE makes `auto` use it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         positive(tokens=self.tokens, batch=(self.batch,))
-        if self.tune and (self.out is None or "split_kv" not in self.kinds):
-            raise ValueError("--tune measures split_kv and writes its table to a file: --tune --out FILE")
+        if self.tune is not None and "split_kv" not in self.kinds:
+            raise ValueError(f"kinds must hold split_kv, which --tune compares, got {', '.join(self.kinds)}")
+        if self.tune is not None and not self.tune.parent.is_dir():
+            raise ValueError(f"tune must lie in an existing folder, got {self.tune}")
 
     def cases(self) -> list[Case]:
         shapes = [(self.batch, self.heads, self.groups, tokens, self.head_width) for tokens in self.tokens]
@@ -96,10 +99,9 @@ def run(words: Sequence[str]) -> int:
         for case in chosen.cases()
     ]
     found = measure(chosen, works, times_table)
-    if chosen.tune:
+    if chosen.tune is not None:
         lines = merged(LINES, lines_of(found["rows"], chosen.device))
-        table = {"machine": found["machine"], "lines": [line._asdict() for line in lines]}
-        chosen.out.write_text(json.dumps(table, indent=1) + "\n")
+        chosen.tune.write_text(json.dumps({"lines": [line._asdict() for line in lines]}, indent=1) + "\n")
     return 0
 
 

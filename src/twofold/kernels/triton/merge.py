@@ -116,13 +116,7 @@ def finish_kernel(
             p_grad + batch * s_grad_b + head * s_grad_h, first, s_grad_t, T, width, ROWS, WIDTH, EXACT_WIDTH, True
         ).to(tl.float32)
         others = _load_part(
-            p_others + batch * s_others_b + head * s_others_h,
-            rows,
-            s_others_t,
-            1 if IS_CAUSAL else 0,
-            T - 1,
-            width,
-            WIDTH,
+            p_others + batch * s_others_b + head * s_others_h, rows, s_others_t, FIRST, T - 1, width, WIDTH
         )
         own = tl.load(p_own + (batch * H + head) * T + rows, mask=rows < T, other=0.0)
         slope = own * tl.sum(grad * (self_value - out), 1) * scale
