@@ -28,6 +28,11 @@ def lines_of(rows: list[dict], device: str) -> list[Line]:
 
 
 def merged(old: list[Line], new: list[Line]) -> list[Line]:
-    """The new lines, and the old ones that no new one replaces."""
-    measured = {line[:5] for line in new}
-    return sorted([line for line in old if line[:5] not in measured] + new)
+    """All lines; where both have measured a length, the new ones count."""
+    lengths: dict[tuple, dict[int, str]] = defaultdict(dict)
+    for line in (*old, *new):
+        lengths[line[:5]].update(zip(line.tokens, line.backends, strict=True))
+    return [
+        Line(*line, tuple(sorted(found)), tuple(found[length] for length in sorted(found)))
+        for line, found in sorted(lengths.items())
+    ]

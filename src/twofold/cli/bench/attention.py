@@ -56,8 +56,8 @@ class Attention(Shape):
     explain: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Measure nothing; say which backend `auto` takes for each case, and why."""
     tune: Path | None = None
-    """Write the table that `auto` chooses by to this file: what was measured now in place of older lines of this
-    machine, and all other machines' lines. TWOFOLD_CHOICES=FILE makes `auto` use it."""
+    """Write the table that `auto` chooses by to this file: the present one, with what was measured now in place of what
+    it says of this machine at these lengths. TWOFOLD_CHOICES=FILE makes `auto` use it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
