@@ -21,7 +21,7 @@ class TestEverySource:
         assert not [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
 
     def test_pickles_nothing(self, path):
-        assert not re.search(r"\bpickle\b|torch\.load\(|torch\.save\(|\beval\(|\bexec\(", path.read_text())
+        assert not re.search(r"\bpickle\b|torch\.load\(|torch\.save\(|(?<![.\w])(eval|exec)\(", path.read_text())
 
     def test_is_one_idea_long(self, path):
         assert len(path.read_text().splitlines()) <= 400

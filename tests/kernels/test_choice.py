@@ -25,7 +25,8 @@ def call(split=True, T=128, S=128, **options):
             "the fastest where it was measured (cpu, float32",
         ),
         (lambda: call(T=500, S=500, window=3), Backend.SHIFTED, "the fastest where it was measured"),
-        (lambda: call(T=9, S=9), Backend.COLUMNS, "the fastest where it was measured"),
+        (lambda: call(T=40, S=40), Backend.COLUMNS, "the fastest where it was measured"),
+        (lambda: call(T=9, S=9), Backend.COLUMNS, "shorter than what was measured"),
         (lambda: call(T=9, S=9, softcap=1.0), Backend.REFERENCE, "only the reference applies a softcap"),
         (lambda: call(split=False, is_causal=True), Backend.COLUMNS, "nothing is split"),
         (lambda: call(split=False, T=128, S=4), Backend.COLUMNS, "nothing is split"),
@@ -65,8 +66,9 @@ class TestTable:
 
     def test_the_longest_length_that_is_not_longer(self, table):
         table(line("here", tokens=(16, 64, 256), backends=("columns", "triton", "shifted")))
-        found = [fastest(tokens=tokens).backend for tokens in (1, 16, 63, 64, 255, 256, 10**6)]
-        assert found == ["columns", "columns", "columns", "triton", "triton", "shifted", "shifted"]
+        found = [fastest(tokens=tokens).backend for tokens in (16, 63, 64, 255, 256, 10**6)]
+        assert found == ["columns", "columns", "triton", "triton", "shifted", "shifted"]
+        assert fastest(tokens=15) is None
 
     def test_this_machine_then_this_dtype_then_a_head_that_is_wide_enough(self, table):
         near = line("here", dtype="bfloat16", head_width=32, backends=("columns",))
@@ -87,14 +89,20 @@ class TestTable:
     def test_nothing_measured(self, table):
         table(line("here", causal=False), line("here", device="cuda"))
         assert fastest() is None
-        assert choose(call(is_causal=True)).backend == Backend.SHIFTED
+        assert choose(call(is_causal=True)) == (Backend.COLUMNS, "shorter than what was measured: fewest launches")
+
+    def test_what_is_written_can_be_read(self, tmp_path):
+        lines = [line("there", tokens=(3, 9), backends=("columns", "shifted")), line("here", device="cuda")]
+        choices.write(tmp_path / "choices.json", lines)
+        assert choices.read(tmp_path / "choices.json") == lines
 
     @pytest.mark.parametrize(
         ("text", "what"),
         [
             ("", "JSONDecodeError"),
             ("{}", "KeyError"),
-            ('{"lines": [{"machine": "a"}]}', "KeyError"),
+            ('{"lines": [{"machine": "a"}]}', "TypeError"),
+            ('{"lines": [3]}', "TypeError"),
             (json.dumps({"lines": [line()._asdict() | {"more": 1}]}), "TypeError"),
             (json.dumps({"lines": [line(tokens=(9, 3), backends=("columns",) * 2)._asdict()]}), "tokens must ascend"),
             (json.dumps({"lines": [line(backends=("os.system",))._asdict()]}), "backends must be of"),

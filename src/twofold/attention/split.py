@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import rms_norm
 
 from twofold.attention.cache import KeyValueBuffer, KeyValues
-from twofold.attention.heads import check_dropout, check_heads, check_input, merged, split
+from twofold.attention.heads import check_dropout, check_heads, check_input, merged, side_by_side, split
 from twofold.attention.initialise import Init, init_of
 from twofold.attention.rotary import Rotary, Turn
 from twofold.kernels.api import split_attention
@@ -120,24 +120,19 @@ class SplitSelfAttention(nn.Module):
             makes their `Turn` once (`rotary.at`) and hands it to all its layers: a compiler would otherwise work out
             every cos and sin again in every layer and for every head.
         """
-        query = self.query_norm(split(self.query(x), self.heads))
-        key = self.key_norm(split(self.key(x), self.kv_heads))
-        value = split(self.value(x), self.kv_heads)
-        self_key = None if self.self_key is None else self.key_norm(split(self.self_key(x), self.kv_heads))
-        self_value = None if self.self_value is None else split(self.self_value(x), self.kv_heads)
+        query, key, value, self_key, self_value = side_by_side(
+            x, self.query, self.key, self.value, self.self_key, self.self_value
+        )
+        query = self.query_norm(split(query, self.heads))
+        key = self.key_norm(split(key, self.kv_heads))
+        value = split(value, self.kv_heads)
+        self_key = None if self_key is None else self.key_norm(split(self_key, self.kv_heads))
+        self_value = None if self_value is None else split(self_value, self.kv_heads)
         if self.rotary is not None:
-            turn = positions if isinstance(positions, Turn) else self._turn(x, positions, query.dtype)
+            turn = positions if isinstance(positions, Turn) else _turn(self.rotary, x, positions, query.dtype)
             query, key = turn(query), turn(key)
             self_key = None if self_key is None else turn(self_key)
         return Projected(query, key, value, self_key, self_value)
-
-    def _turn(self, x: Tensor, positions: Tensor | None, dtype: torch.dtype) -> Turn:
-        if positions is None:
-            positions = torch.arange(x.shape[1], device=x.device)
-        if tuple(positions.shape) not in ((x.shape[1],), (1, x.shape[1]), (x.shape[0], x.shape[1])):
-            expected = f"(T,) = ({x.shape[1]},) or (B, T) = {tuple(x.shape[:2])}"
-            raise ValueError(f"positions must have shape {expected}, got {tuple(positions.shape)}")
-        return self.rotary.at(positions, dtype)
 
     def forward(
         self,
@@ -185,3 +180,12 @@ class SplitSelfAttention(nn.Module):
 
     def extra_repr(self) -> str:
         return f"kind={self.kind}, heads={self.heads}, kv_heads={self.kv_heads}, head_width={self.head_width}"
+
+
+def _turn(rotary: Rotary, x: Tensor, positions: Tensor | None, dtype: torch.dtype) -> Turn:
+    if positions is None:
+        positions = torch.arange(x.shape[1], device=x.device)
+    if tuple(positions.shape) not in ((x.shape[1],), (1, x.shape[1]), (x.shape[0], x.shape[1])):
+        expected = f"(T,) = ({x.shape[1]},) or (B, T) = {tuple(x.shape[:2])}"
+        raise ValueError(f"positions must have shape {expected}, got {tuple(positions.shape)}")
+    return rotary.at(positions, dtype)

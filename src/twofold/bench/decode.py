@@ -25,7 +25,7 @@ def rows_of(
     models = {name: _decoder(sizes, name, dtype, device) for name in (kind, "standard")}
     _verify(models[kind], tokens, caches)
     with torch.no_grad():
-        query = models["standard"].blocks[0].attention.project(models["standard"].embedding(tokens)).query
+        query = models["standard"].block(0).attention.project(models["standard"].embedding(tokens)).query
     kernel = fastest(False, query, caches[0].key, caches[0].value, backward=False)
     works: dict[str, Work] = {name: partial(_step, kernel, model, tokens, caches) for name, model in models.items()}
     times = times_ms(works, rounds, device)
@@ -67,7 +67,7 @@ def _step(kernel: SDPBackend, model: Decoder, tokens: Tensor, caches: list[KeyVa
 
 def _verify(model: Decoder, tokens: Tensor, caches: list[KeyValueBuffer]) -> None:
     """A step by the cache, of the first layer, is a causal pass over the same keys and values."""
-    block, cache = model.blocks[0], caches[0]
+    block, cache = model.block(0), caches[0]
     with torch.no_grad():
         x = block.attention_norm(model.embedding(tokens))
         stepped, after = block.attention(x, cache)

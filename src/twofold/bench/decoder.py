@@ -4,7 +4,7 @@ Pre-RMSNorm, rotary positions, QK-norm with gain, a feed-forward of two matrices
 The split kinds have a narrower feed-forward, so that every kind has the same number of parameters.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -39,7 +39,7 @@ class Sizes(NamedTuple):
 class Block(nn.Module):
     """One transformer layer: norm, projections, QK-norm, rotary, attention, output; norm, feed-forward."""
 
-    def __init__(self, sizes: Sizes, kind: str, **made: object) -> None:
+    def __init__(self, sizes: Sizes, kind: str, **made: Any) -> None:
         super().__init__()
         self.attention_norm = HeadNorm(sizes.width, eps=1e-6, **made)
         self.attention = SplitSelfAttention(
@@ -50,7 +50,7 @@ class Block(nn.Module):
         self.widen = nn.Linear(sizes.width, sizes.feed_forward(kind), bias=False, **made)
         self.narrow = nn.Linear(sizes.feed_forward(kind), sizes.width, bias=False, **made)
 
-    def forward(self, x: Tensor, past: KeyValueBuffer | None = None, **options: object) -> Tensor:
+    def forward(self, x: Tensor, past: KeyValueBuffer | None = None, **options: Any) -> Tensor:
         """(B, T, C) from (B, T, C); `past` is written in place."""
         attended, _ = self.attention(self.attention_norm(x), past, **options)
         x = x + attended
@@ -58,13 +58,16 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    def __init__(self, sizes: Sizes, kind: str, **made: object) -> None:
+    def __init__(self, sizes: Sizes, kind: str, **made: Any) -> None:
         super().__init__()
         self.embedding = nn.Embedding(sizes.vocabulary, sizes.width, **made)
         nn.init.normal_(self.embedding.weight, std=0.02)
         self.blocks = nn.ModuleList(Block(sizes, kind, **made) for _ in range(sizes.layers))
         self.norm = HeadNorm(sizes.width, eps=1e-6, **made)
         self.rotary = Rotary(width=sizes.head_width)
+
+    def block(self, number: int) -> Block:
+        return cast("Block", self.blocks[number])
 
     def compile_parts(self) -> None:
         """Layer by layer: all layers share one compiled graph, so compiling takes seconds and not minutes."""

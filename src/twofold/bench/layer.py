@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from twofold.attention.rotary import Turn
+from twofold.attention.rotary import Rotary, Turn
 from twofold.bench.decoder import Block, Sizes, parameters
 from twofold.bench.machine import where
 from twofold.bench.measure import DTYPES, Work, peak_bytes, ratio, times_ms
@@ -48,7 +48,10 @@ def rows_of(case: LayerCase, *, rounds: int) -> Iterator[dict[str, object]]:
     torch.compiler.reset()
     _verify(case)
     split, standard, x = case.block(case.kind), case.block("standard"), case.input()
-    grad, turn = torch.randn_like(x), split.attention.rotary.at(torch.arange(case.tokens, device=x.device), x.dtype)
+    grad, turn = (
+        torch.randn_like(x),
+        Rotary(width=case.sizes.head_width).at(torch.arange(case.tokens, device=x.device), x.dtype),
+    )
     with torch.no_grad():
         made = standard.attention.project(x)
     kernel = fastest(case.causal, *made[:3], backward=True)

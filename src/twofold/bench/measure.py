@@ -8,7 +8,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ class Ratio(NamedTuple):
     spread: float  # distance between the quartiles of that ratio
 
 
-def times_ms(works: dict[str, Work], rounds: int, device: torch.device, warmup: int = 2) -> dict[str, list[float]]:
+def times_ms(works: Mapping[str, Work], rounds: int, device: torch.device, warmup: int = 2) -> dict[str, list[float]]:
     """Milliseconds of every round of every work; one round runs each of them once.
 
     On a GPU a work is captured in a CUDA graph and its replays are timed: what the device needs, without the time in

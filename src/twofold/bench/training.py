@@ -5,7 +5,7 @@ is captured in a CUDA graph, so that what is compared is the device's work and n
 """
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -14,10 +14,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from twofold.bench.decoder import Decoder, Sizes, parameters
 from twofold.bench.machine import where
-from twofold.bench.measure import DTYPES, Work, peak_bytes, ratio, times_ms
+from twofold.bench.measure import DTYPES, peak_bytes, ratio, times_ms
 from twofold.bench.standard import fastest
 
 LEARNING_RATE = 3e-4
+
+Step = Callable[[], Tensor]  # one step of training, and its loss
 
 
 def rows_of(
@@ -29,7 +31,7 @@ def rows_of(
     )
     models = {"split": _decoder(sizes, kind, device), "standard": _decoder(sizes, "standard", device)}
     kernel = _fastest(models["standard"], data, dtype)
-    works: dict[str, Work] = {
+    works: dict[str, Step] = {
         "split": _training(models["split"], data, dtype),
         "standard": _training(models["standard"], data, dtype, kernel),
     }
@@ -64,7 +66,7 @@ def rows_of(
 
 def _fastest(model: Decoder, data: Tensor, dtype: str) -> SDPBackend:
     with torch.no_grad(), torch.autocast(data.device.type, DTYPES[dtype], enabled=dtype != "float32"):
-        made = model.blocks[0].attention.project(model.embedding(data))
+        made = model.block(0).attention.project(model.embedding(data))
     return fastest(True, *(tensor.to(DTYPES[dtype]) for tensor in made[:3]), backward=True)
 
 
@@ -75,7 +77,7 @@ def _decoder(sizes: Sizes, kind: str, device: torch.device) -> Decoder:
     return made
 
 
-def _training(model: Decoder, data: Tensor, dtype: str, kernel: SDPBackend | None = None) -> Work:
+def _training(model: Decoder, data: Tensor, dtype: str, kernel: SDPBackend | None = None) -> Step:
     on_gpu = data.device.type == "cuda"
     optimiser = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True, capturable=on_gpu)
 
@@ -96,7 +98,7 @@ def _kernel(kernel: SDPBackend | None) -> AbstractContextManager:
     return nullcontext() if kernel is None else sdpa_kernel(kernel)
 
 
-def _verify(works: dict[str, Work]) -> None:
+def _verify(works: dict[str, Step]) -> None:
     """Every contender must learn: three steps on one batch lower its loss."""
     for name, step in works.items():
         losses = [float(step()) for _ in range(4)]

@@ -5,13 +5,15 @@ from collections import defaultdict
 
 from twofold.kernels.choices import BACKENDS, Line
 
+Key = tuple[str, str, str, bool, int]  # the first five fields of a line
+
 
 def lines_of(rows: list[dict], device: str) -> list[Line]:
     """For every (dtype, causal, head width) the fastest backend at each length, forward + backward.
 
     With several head groupings at a length the mean of their ratios to standard attention decides.
     """
-    ratios: dict[tuple, dict[int, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    ratios: dict[Key, dict[int, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for row in rows:
         if (row["pass"], row["kind"]) == ("fwd+bwd", "split_kv") and row["split_backend"] in BACKENDS:
             machine = row.get("gpu", row.get("cpu"))
@@ -29,7 +31,7 @@ def lines_of(rows: list[dict], device: str) -> list[Line]:
 
 def merged(old: list[Line], new: list[Line]) -> list[Line]:
     """All lines; where both have measured a length, the new ones count."""
-    lengths: dict[tuple, dict[int, str]] = defaultdict(dict)
+    lengths: dict[Key, dict[int, str]] = defaultdict(dict)
     for line in (*old, *new):
         lengths[line[:5]].update(zip(line.tokens, line.backends, strict=True))
     return [

@@ -8,7 +8,7 @@ measured on another machine than this one is used all the same, and the reason s
 import json
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -37,10 +37,7 @@ def read(path: Path) -> list[Line]:
     """The lines of a table, or a ValueError that says what is wrong with it."""
     try:
         table = json.loads(path.read_text())
-        lines = [
-            Line(**{**line, "tokens": tuple(line["tokens"]), "backends": tuple(line["backends"])})
-            for line in table["lines"]
-        ]
+        lines = [_line(**line) for line in table["lines"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is no table of choices: {type(error).__name__}: {error}") from None
     for line in lines:
@@ -49,6 +46,15 @@ def read(path: Path) -> list[Line]:
         if unknown := set(line.backends) - set(BACKENDS):
             raise ValueError(f"{path} is no table of choices: backends must be of {BACKENDS}, got {unknown}")
     return lines
+
+
+def _line(*, tokens: list[int], backends: list[str], **rest: Any) -> Line:
+    return Line(**rest, tokens=tuple(tokens), backends=tuple(backends))
+
+
+def write(path: Path, lines: list[Line]) -> None:
+    rows = ",\n".join(json.dumps(line._asdict()) for line in lines)
+    path.write_text(f'{{"lines": [\n{rows}\n]}}\n')
 
 
 _given = os.environ.get(ENVIRONMENT)
@@ -62,7 +68,7 @@ def machine_of(device: str, index: int) -> str:
 
 
 def fastest(device: torch.device, dtype: torch.dtype, causal: bool, head_width: int, tokens: int) -> Measured | None:
-    """The backend that the table has for such a call, and where it was measured."""
+    """The backend that the table has for such a call, and where it was measured; None for what is shorter."""
     here = machine_of(device.type, device.index or 0)
     number = str(dtype).removeprefix("torch.")
     best, fit = None, (True, True, True, 0)
@@ -75,7 +81,7 @@ def fastest(device: torch.device, dtype: torch.dtype, causal: bool, head_width: 
         found = (line.machine != here, line.dtype != number, line.head_width < head_width, apart)
         if best is None or found < fit:
             best, fit = line, found
-    if best is None:
+    if best is None or tokens < best.tokens[0]:
         return None
     at = 0
     for position, length in enumerate(best.tokens):

@@ -16,7 +16,7 @@ from twofold.bench.attention import Case, explain, rows_of
 from twofold.bench.tune import lines_of, merged
 from twofold.cli.arguments import parse
 from twofold.cli.bench.results import Shape, measure, positive, times_table
-from twofold.kernels.choices import LINES
+from twofold.kernels.choices import LINES, write
 
 # batch, query heads, key/value heads, tokens, head width
 SUITE = [
@@ -100,8 +100,7 @@ def run(words: Sequence[str]) -> int:
     ]
     found = measure(chosen, works, times_table)
     if chosen.tune is not None:
-        lines = merged(LINES, lines_of(found["rows"], chosen.device))
-        chosen.tune.write_text(json.dumps({"lines": [line._asdict() for line in lines]}, indent=1) + "\n")
+        write(chosen.tune, merged(LINES, lines_of(found["rows"], chosen.device)))
     return 0
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from typing import Any
 
 import torch
 
@@ -38,7 +39,7 @@ class Decode(Shape):
 def run(words: Sequence[str]) -> int:
     chosen = parse(Decode, words, "twofold bench decode")
     sizes = Sizes(chosen.heads, chosen.groups, chosen.head_width, layers=chosen.layers, vocabulary=chosen.vocabulary)
-    options = {"dtype": chosen.dtype, "device": torch.device(chosen.device), "rounds": chosen.rounds}
+    options: dict[str, Any] = {"dtype": chosen.dtype, "device": torch.device(chosen.device), "rounds": chosen.rounds}
     works = [
         (f"B={batch} context={context}", partial(rows_of, sizes, batch=batch, context=context, kind=kind, **options))
         for batch, context, kind in product(chosen.batch, chosen.context, chosen.kinds)

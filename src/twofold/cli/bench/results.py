@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -77,7 +77,7 @@ def positive(**numbers: tuple[int, ...]) -> None:
 
 
 def measure(
-    chosen: Common, works: list[tuple[str, Callable[[], Rows]]], show: Callable[[Iterable[dict]], Table]
+    chosen: Common, works: Sequence[tuple[str, Callable[[], Rows]]], show: Callable[[Iterable[dict]], Table]
 ) -> dict:
     """Run every (name, work) under a bar; write and print what they found."""
     rows: list[dict] = []

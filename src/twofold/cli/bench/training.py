@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -39,7 +40,7 @@ class Training(Shape):
 def run(words: Sequence[str]) -> int:
     chosen = parse(Training, words, "twofold bench training")
     sizes = Sizes(chosen.heads, chosen.groups, chosen.head_width, layers=chosen.layers, vocabulary=chosen.vocabulary)
-    options = {
+    options: dict[str, Any] = {
         "batch": chosen.batch, "tokens": chosen.tokens, "dtype": chosen.dtype, "device": torch.device(chosen.device),
         "rounds": chosen.rounds,
     }  # fmt: skip

@@ -1,0 +1,56 @@
+"""The ratio of split to standard time against the length, of the function and of a layer: docs/images/ratio.svg.
+
+cd benchmarks/results && ../../.venv/bin/python ../plot.py h200-2026-11-15.json h200-layer-2026-11-15.json
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("svg")
+import matplotlib.pyplot as plt
+
+OUT = Path(__file__).parent.parent / "docs" / "images" / "ratio.svg"
+
+
+def lines(rows):
+    """(name, lengths, ratios, spreads) of every pattern and grouping."""
+    rows = [row for row in rows if (row["chosen"], row["pass"]) == (True, "fwd+bwd")]
+    for causal in (True, False):
+        for group in sorted({row["H"] // row["Hkv"] for row in rows}):
+            found = sorted(
+                (row["T"], row["ratio"], row["spread"])
+                for row in rows
+                if (row["causal"], row["H"] // row["Hkv"]) == (causal, group)
+            )
+            name = ("causal" if causal else "bidirectional") + (
+                f", {group} query heads a key head" if group > 1 else ""
+            )
+            yield name, *zip(*found, strict=True)
+
+
+def main(attention, layer):
+    # Text stays text, and the same numbers make the same file.
+    plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "twofold", "font.size": 9})
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True)
+    for axis, path, title in zip(axes, (attention, layer), ("attention", "one compiled layer"), strict=True):
+        results = json.loads(Path(path).read_text())
+        for name, lengths, ratios, spreads in lines(results["rows"]):
+            axis.errorbar(lengths, ratios, [spread / 2 for spread in spreads], label=name, marker="o", capsize=2)
+        axis.axhline(1.0, color="grey", linewidth=0.8)
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(lengths, [str(length) for length in lengths])
+        axis.set_xlabel("tokens T (16k a batch)")
+        axis.set_title(f"{title}, {results['machine']['gpu']}, {results['rows'][0]['dtype']}")
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=8, loc="upper right")
+    axes[0].set_ylabel("split / standard, forward + backward")
+    figure.tight_layout()
+    OUT.parent.mkdir(exist_ok=True)
+    figure.savefig(OUT, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
