@@ -17,7 +17,7 @@ OUT = Path(__file__).parent.parent / "docs" / "images" / "ratio.svg"
 
 def lines(rows):
     """(name, lengths, ratios, spreads) of every pattern and grouping."""
-    rows = [row for row in rows if (row["chosen"], row["pass"]) == (True, "fwd+bwd")]
+    rows = [row for row in rows if (row["chosen"], row["pass"], row["kind"]) == (True, "fwd+bwd", "split_kv")]
     for causal in (True, False):
         for group in sorted({row["H"] // row["Hkv"] for row in rows}):
             found = sorted(
@@ -25,6 +25,8 @@ def lines(rows):
                 for row in rows
                 if (row["causal"], row["H"] // row["Hkv"]) == (causal, group)
             )
+            if not found:
+                continue
             name = ("causal" if causal else "bidirectional") + (
                 f", {group} query heads a key head" if group > 1 else ""
             )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def times(rows):
-    rows = [row for row in rows if row["chosen"]]
+    rows = [row for row in rows if row["chosen"] and row["kind"] == "split_kv"]
     lengths = sorted({row["T"] for row in rows})
     print("| T |", " | ".join(map(str, lengths)), "|")
     print("|---" * (len(lengths) + 1) + "|")
@@ -25,7 +25,10 @@ def times(rows):
                     for row in rows
                     if (row["causal"], row["T"], row["H"] // row["Hkv"]) == (causal, length, group)
                 }
-                both, forward = found["fwd+bwd"], found.get("fwd")
+                both, forward = found.get("fwd+bwd"), found.get("fwd")
+                if both is None:
+                    cells.append("")
+                    continue
                 alone = f" ({forward['ratio']:.2f})" if forward else ""
                 cells.append(f"{both['ratio']:.2f} ± {both['spread']:.2f}{alone}")
             name = ("causal" if causal else "full") + (f", {group} query heads a key head" if group > 1 else "")

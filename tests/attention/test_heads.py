@@ -61,3 +61,45 @@ def test_a_turn_made_once_serves_every_layer():
     positions = torch.arange(3, 10)
     turn = layer.rotary.at(positions, torch.float64)
     torch.testing.assert_close(layer.project(x, turn), layer.project(x, positions), atol=0, rtol=0)
+
+
+@pytest.mark.usefixtures("_in_one_product")
+@pytest.mark.parametrize("without", ["query", "key", "self_value"])
+def test_biases_may_differ(without, monkeypatch):
+    layer, x = made(bias=True), torch.randn(1, 3, 24, dtype=torch.float64)
+    getattr(layer, without).bias = None
+    found = layer.project(x)
+    monkeypatch.setattr(heads, "SIDE_BY_SIDE_FROM", 10**9)
+    torch.testing.assert_close(found, layer.project(x))
+
+
+@pytest.mark.usefixtures("_in_one_product")
+def test_a_forward_put_on_a_projection_is_called():
+    layer = made()
+    layer.key.forward = lambda x: x[..., :12] * 0
+    assert (layer.project(torch.randn(1, 3, 24, dtype=torch.float64)).key == 0).all()
+
+
+@pytest.mark.usefixtures("_in_one_product")
+def test_a_hook_on_all_modules_hears_every_projection():
+    layer, heard = made(), []
+    handle = torch.nn.modules.module.register_module_forward_hook(lambda module, *_: heard.append(module))
+    layer.project(torch.randn(1, 3, 24, dtype=torch.float64))
+    handle.remove()
+    assert layer.self_value in heard
+
+
+@pytest.mark.usefixtures("_in_one_product")
+def test_a_cache_holds_no_more_than_keys_and_values():
+    with torch.no_grad():
+        _, past = made()(torch.randn(1, 5, 24, dtype=torch.float64), is_causal=True)
+    for tensor in past:
+        assert tensor.untyped_storage().nbytes() == tensor.nbytes
+
+
+@pytest.mark.parametrize("positions", [torch.arange(1), torch.arange(14).view(2, 7)], ids=["too short", "two rows"])
+def test_a_turn_that_does_not_fit_is_refused(positions):
+    layer = made()
+    turn = Rotary(width=6).at(positions, torch.float64)
+    with pytest.raises(ValueError, match="a Turn for x must have shape"):
+        layer.project(torch.randn(1, 7, 24, dtype=torch.float64), turn)

@@ -94,7 +94,7 @@ def test_explain_measures_nothing_and_gives_the_reason(capsys):
         (["bench", "attention", "--kv-heads", "3"], "kv-heads must divide heads 8, got 3"),
         (["bench", "attention", "--speed"], "Unrecognized options: --speed"),
         (["bench", "attention", "--dtype", "int4"], "invalid choice 'int4'"),
-        (["bench", "attention", "--out", "no/such/folder/x.json"], "out must lie in an existing folder"),
+        (["bench", "attention", "--out", "no/such/folder/x.json"], "out must be a file in an existing folder"),
     ],
 )
 def test_mistakes_get_one_line_and_a_code(words, message, capsys):
@@ -167,7 +167,7 @@ def test_tune_writes_a_table_that_auto_takes(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(choices, "LINES", lines)
     capsys.readouterr()
     assert main([*SMALL, "--explain"]) == 0
-    assert "(cpu, float32, D = 8, T = 32)" in capsys.readouterr().out
+    assert "(cpu, float32, D = 8, from T = 32 on)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,9 @@ def test_tune_writes_a_table_that_auto_takes(tmp_path, monkeypatch, capsys):
         (["training", "--tokens", "1"], "tokens and vocabulary must be at least 2, got 1 and 32768"),
         (["decode", "--context", "0"], "context must be at least 1, got (0,)"),
         (["decode", "--heads", "3", "--kv-heads", "2"], "kv-heads must divide heads 3, got 2"),
-        (["attention", "--tune", "missing/choices.json"], "tune must lie in an existing folder"),
+        (["attention", "--tune", "missing/choices.json"], "tune must be a file in an existing folder"),
+        (["attention", "--out", "/"], "out must be a file in an existing folder, got /"),
+        (["training", "--dtype", "float64"], "dtype must be float32 or, for mixed precision, bfloat16, got float64"),
         (["attention", "--tune", "choices.json", "--kinds", "split_key"], "kinds must hold split_kv"),
         (["layr"], "unknown bench 'layr'; there are: attention, layer, training, decode"),
     ],
@@ -185,6 +187,19 @@ def test_tune_writes_a_table_that_auto_takes(tmp_path, monkeypatch, capsys):
 def test_mistakes_in_any_bench_are_one_line(words, what, capsys):
     assert main(["bench", *words]) == 2
     assert what in capsys.readouterr().err
+
+
+def test_what_was_measured_before_a_failure_is_kept(tmp_path, monkeypatch, capsys):
+    def rows_of(case, **_):
+        if case.tokens == 64:
+            raise ArithmeticError("off")
+        yield {"T": case.tokens}
+
+    monkeypatch.setattr("twofold.cli.bench.attention.rows_of", rows_of)
+    out = tmp_path / "rows.json"
+    assert main(["bench", "attention", "--tokens", "32", "64", "--patterns", "full", "--out", str(out)]) == 2
+    assert capsys.readouterr().err == "twofold: off\n"
+    assert [row["T"] for row in json.loads(out.read_text())["rows"]] == [32]
 
 
 @pytest.mark.parametrize("bench", ["attention", "layer", "training", "decode"])

@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 
+from twofold import split_attention
 from twofold.kernels import choices, graphs
 from twofold.kernels.api import Backend, choose
 from twofold.kernels.checks import check
@@ -26,7 +27,7 @@ def call(split=True, T=128, S=128, **options):
         ),
         (lambda: call(T=500, S=500, window=3), Backend.SHIFTED, "the fastest where it was measured"),
         (lambda: call(T=40, S=40), Backend.COLUMNS, "the fastest where it was measured"),
-        (lambda: call(T=9, S=9), Backend.COLUMNS, "shorter than what was measured"),
+        (lambda: call(T=9, S=9), Backend.COLUMNS, "the fastest where it was measured"),
         (lambda: call(T=9, S=9, softcap=1.0), Backend.REFERENCE, "only the reference applies a softcap"),
         (lambda: call(split=False, is_causal=True), Backend.COLUMNS, "nothing is split"),
         (lambda: call(split=False, T=128, S=4), Backend.COLUMNS, "nothing is split"),
@@ -68,7 +69,10 @@ class TestTable:
         table(line("here", tokens=(16, 64, 256), backends=("columns", "triton", "shifted")))
         found = [fastest(tokens=tokens).backend for tokens in (16, 63, 64, 255, 256, 10**6)]
         assert found == ["columns", "columns", "triton", "triton", "shifted", "shifted"]
-        assert fastest(tokens=15) is None
+        assert fastest(tokens=15).backend == "columns"
+        table(line("here", tokens=(512,), backends=("shifted",)))
+        assert fastest(tokens=512).backend == "shifted"
+        assert fastest(tokens=511) is None
 
     def test_this_machine_then_this_dtype_then_a_head_that_is_wide_enough(self, table):
         near = line("here", dtype="bfloat16", head_width=32, backends=("columns",))
@@ -82,14 +86,31 @@ class TestTable:
 
     def test_another_machine_is_named(self, table):
         table(line("there"))
-        assert "(there, float32, D = 64, T = 16); this machine (here) is not in the table" in fastest().reason
+        assert "(there, float32, D = 64, from T = 16 on); this machine (here) is not in the table" in fastest().reason
         table(line("here"))
-        assert fastest().reason == "the fastest where it was measured (here, float32, D = 64, T = 16)"
+        assert fastest().reason == "the fastest where it was measured (here, float32, D = 64, from T = 16 on)"
 
     def test_nothing_measured(self, table):
         table(line("here", causal=False), line("here", device="cuda"))
         assert fastest() is None
         assert choose(call(is_causal=True)) == (Backend.COLUMNS, "shorter than what was measured: fewest launches")
+
+    def test_a_backend_that_cannot_serve_is_not_taken(self, table):
+        table(line("here", backends=("triton",)))
+        chosen = choose(call(is_causal=True)._replace(query=torch.randn(1, 2, 128, 8).double()))
+        assert chosen.backend == Backend.SHIFTED
+        assert "triton cannot serve" in chosen.reason
+
+    def test_compiled_lengths_are_told_apart_only_where_the_backend_changes(self, table):
+        torch.compiler.reset()
+        many = tuple(range(16, 400, 16))
+        table(line("here", tokens=many, backends=("columns",) * 12 + ("shifted",) * 12))
+        attend = torch.compile(split_attention, fullgraph=True, dynamic=True, backend="aot_eager")
+        for tokens in range(8, 400, 24):
+            tensors = [torch.randn(1, 2, tokens, 8) for _ in range(5)]
+            expected = split_attention(*tensors, is_causal=True, backend="reference")
+            torch.testing.assert_close(attend(*tensors, is_causal=True), expected)
+        torch.compiler.reset()
 
     def test_what_is_written_can_be_read(self, tmp_path):
         lines = [line("there", tokens=(3, 9), backends=("columns", "shifted")), line("here", device="cuda")]

@@ -36,7 +36,7 @@ class CrossAttention(nn.Module):
     def keys_and_values(self, context: Tensor) -> KeyValues:
         """What `forward` needs of the context: project it once, use it at every step of generation."""
         check_input("context", context, self.key)
-        return KeyValues(split(self.key(context), self.kv_heads), split(self.value(context), self.kv_heads))
+        return KeyValues(split(self.key(context), self.head_width), split(self.value(context), self.head_width))
 
     def forward(self, x: Tensor, context: Tensor | KeyValues, **options: Unpack[Options]) -> Tensor:
         """(B, T, width). Options as in `split_attention`; attn_mask broadcasts to (B, heads, T, S)."""
@@ -44,5 +44,5 @@ class CrossAttention(nn.Module):
         seen = context if isinstance(context, KeyValues) else self.keys_and_values(context)
         options.setdefault("dropout_p", self.dropout if self.training else 0.0)
         options.setdefault("enable_gqa", self.heads != self.kv_heads)
-        out = split_attention(split(self.query(x), self.heads), seen.key, seen.value, **options)
+        out = split_attention(split(self.query(x), self.head_width), seen.key, seen.value, **options)
         return self.output(merged(out))

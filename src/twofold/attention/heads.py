@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
+from torch.nn.modules import module as modules
 
 # Tokens from which one product over weights that are laid side by side first beats one product each. Laying them costs
 # as much as multiplying some 300 tokens with them on an H200 and saves launches and sums of the input's gradients.
@@ -43,9 +44,14 @@ def check_input(name: str, x: Tensor, layer: nn.Linear) -> None:
 
 
 def side_by_side(x: Tensor, *projections: nn.Linear | None) -> list[Any]:
-    """What each projection makes of x (B, T, C), a tensor or None for None: in one product where that pays."""
+    """What each projection makes of x (B, T, C), a tensor or None for None: in training in one product where that pays.
+
+    Not at inference, where a cache of keys and values would hold the whole product alive.
+    """
     present = [projection for projection in projections if projection is not None]
-    if x.shape[0] * x.shape[1] >= SIDE_BY_SIDE_FROM and all(map(_is_plain, present)):
+    is_long = torch.is_grad_enabled() and x.shape[0] * x.shape[1] >= SIDE_BY_SIDE_FROM
+    alike = len({projection.bias is None for projection in present}) == 1
+    if is_long and alike and all(map(_is_plain, present)):
         weight = torch.cat([projection.weight for projection in present])
         bias = None if present[0].bias is None else torch.cat([projection.bias for projection in present])
         made = linear(x, weight, bias).split([projection.out_features for projection in present], dim=-1)
@@ -58,12 +64,15 @@ def side_by_side(x: Tensor, *projections: nn.Linear | None) -> list[Any]:
 def _is_plain(module: nn.Module) -> bool:
     """A linear layer and nothing more: no adapter, no quantised or sharded weight, nobody listening."""
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    return type(module) is nn.Linear and type(module.weight) is nn.Parameter and not any(hooks)
+    everywhere = (modules._global_forward_hooks, modules._global_forward_pre_hooks, modules._global_backward_hooks)
+    if type(module) is not nn.Linear or "forward" in vars(module) or any(hooks) or any(everywhere):
+        return False
+    return type(module.weight) is nn.Parameter
 
 
-def split(x: Tensor, heads: int) -> Tensor:
-    """(B, T, heads * D) -> (B, heads, T, D), a view."""
-    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+def split(x: Tensor, head_width: int) -> Tensor:
+    """(B, T, heads * D) -> (B, heads, T, D), a view. By D, so that a part of the heads serves as well."""
+    return x.unflatten(-1, (-1, head_width)).transpose(1, 2)
 
 
 def merged(x: Tensor) -> Tensor:

@@ -116,20 +116,23 @@ class SplitSelfAttention(nn.Module):
     def project(self, x: Tensor, positions: Tensor | Turn | None = None) -> Projected:
         """Queries, keys and values of x (B, T, C), as `split_attention` takes them.
 
-        positions: (T,) or (B, T), where the tokens stand; None: 0, 1, 2, ... Only rotary layers look at it. A model
-            makes their `Turn` once (`rotary.at`) and hands it to all its layers: a compiler would otherwise work out
-            every cos and sin again in every layer and for every head.
+        positions: (T,) or (B, T), where the tokens stand; None: 0, 1, 2, ... Only rotary layers look at it. Or a `Turn`
+            that a model made once (`rotary.at`) for all its layers, which need no `rotary` of their own then: a
+            compiler would otherwise work out every cos and sin again in every layer and for every head.
         """
         query, key, value, self_key, self_value = side_by_side(
             x, self.query, self.key, self.value, self.self_key, self.self_value
         )
-        query = self.query_norm(split(query, self.heads))
-        key = self.key_norm(split(key, self.kv_heads))
-        value = split(value, self.kv_heads)
-        self_key = None if self_key is None else self.key_norm(split(self_key, self.kv_heads))
-        self_value = None if self_value is None else split(self_value, self.kv_heads)
-        if self.rotary is not None:
-            turn = positions if isinstance(positions, Turn) else _turn(self.rotary, x, positions, query.dtype)
+        query = self.query_norm(split(query, self.head_width))
+        key = self.key_norm(split(key, self.head_width))
+        value = split(value, self.head_width)
+        self_key = None if self_key is None else self.key_norm(split(self_key, self.head_width))
+        self_value = None if self_value is None else split(self_value, self.head_width)
+        if isinstance(positions, Turn):
+            turn = _checked(positions, x, self.head_width)
+        else:
+            turn = None if self.rotary is None else _turn(self.rotary, x, positions, query.dtype)
+        if turn is not None:
             query, key = turn(query), turn(key)
             self_key = None if self_key is None else turn(self_key)
         return Projected(query, key, value, self_key, self_value)
@@ -180,6 +183,13 @@ class SplitSelfAttention(nn.Module):
 
     def extra_repr(self) -> str:
         return f"kind={self.kind}, heads={self.heads}, kv_heads={self.kv_heads}, head_width={self.head_width}"
+
+
+def _checked(turn: Turn, x: Tensor, width: int) -> Turn:
+    shape = tuple(turn.cos.shape)
+    if shape[-2:] != (x.shape[1], width) or any(size not in (1, x.shape[0]) for size in shape[:-2]):
+        raise ValueError(f"a Turn for x must have shape (..., {x.shape[1]}, {width}), got {shape}")
+    return turn
 
 
 def _turn(rotary: Rotary, x: Tensor, positions: Tensor | None, dtype: torch.dtype) -> Turn:

@@ -59,6 +59,8 @@ def rows_of(case: LayerCase, *, rounds: int) -> Iterator[dict[str, object]]:
         "split": (_compiled(split), split),
         "standard": (partial(_under, kernel, _compiled(standard)), standard),
     }
+    for name, (run, block) in contenders.items():
+        _agree(name, run(x, positions=turn, is_causal=case.causal), block(x, positions=turn, is_causal=case.causal))
     works: dict[str, Work] = {
         name: partial(_both, grad, run, block, x, turn, case.causal) for name, (run, block) in contenders.items()
     }
@@ -109,6 +111,13 @@ def _chosen(case: LayerCase, block: Block, x: Tensor) -> str:
     with torch.no_grad():
         made = block.attention.project(x)
     return choose(check(*made, is_causal=case.causal, enable_gqa=case.sizes.heads != case.sizes.kv_heads)).backend
+
+
+def _agree(name: str, compiled: Tensor, eager: Tensor) -> None:
+    """The compiled layer on the very tensors that are timed."""
+    error, limit = ((compiled - eager).norm() / eager.norm()).item(), 4 * torch.finfo(eager.dtype).eps
+    if not error <= limit:
+        raise ArithmeticError(f"compiled, {name} is off by {error:.2g} (limit {limit:.2g}): no time is reported")
 
 
 def _verify(case: LayerCase) -> None:

@@ -23,9 +23,12 @@ def parse(config: type[Config], words: Sequence[str], command: str) -> Config:
 
 
 def _first_sentence(box: str) -> str:
-    """What tyro writes between its box's top and the first rule."""
-    lines = [line.strip("│ ") for line in box.splitlines()[1:]]
-    for end, line in enumerate(lines):
-        if not line.strip("─╰╯"):
-            return " ".join(lines[:end])
-    return " ".join(box.split())
+    """What tyro writes under its title, up to the next rule; where there is no Unicode, rules are dashes."""
+    said: list[str] = []
+    for line in box.splitlines()[1:]:
+        text = line.strip("│ ")
+        if text.strip("─╰╯-"):
+            said.append(text)
+        elif said:
+            break
+    return " ".join(said)

@@ -169,7 +169,11 @@ def choose(call: Call) -> Choice:
     measured = choices.fastest(call.query.device, call.query.dtype, call.is_causal, call.query.shape[-1], call.keys)
     if measured is None:
         return Choice(otherwise, "shorter than what was measured: fewest launches")
-    return Choice(BY_NAME[measured.backend], measured.reason)
+    backend = BY_NAME[measured.backend]
+    obstacle = MODULES[backend].why_not(call)
+    if obstacle is not None:
+        return Choice(Backend.SHIFTED, f"{backend} cannot serve: {obstacle}")
+    return Choice(backend, measured.reason)
 
 
 def _resolve(backend: str, call: Call) -> Choice:

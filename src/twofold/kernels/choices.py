@@ -1,8 +1,9 @@
 """Which backend was the fastest where it was measured: `choices.json`, written by `twofold bench attention --tune`.
 
-A machine has a list of measured lines, each a (dtype, causal, head width) with the fastest backend at some lengths. A
-call takes the line that fits it best and there the longest measured length that is not longer than its own. What was
-measured on another machine than this one is used all the same, and the reason says so.
+A machine has a list of measured lines, each a (dtype, causal, head width) with the fastest backend at some lengths, in
+the mean over groupings of heads. A call takes the line that fits it best and there the longest measured length that is
+not longer than its own. What was measured on another GPU than this one is used all the same, and the reason says so;
+all CPUs count as one machine.
 """
 
 import json
@@ -63,12 +64,15 @@ LINES = read(Path(_given) if _given else Path(__file__).with_name("choices.json"
 
 @torch.compiler.assume_constant_result
 def machine_of(device: str, index: int) -> str:
-    """What `Line.machine` is called here. All CPUs share one name: no two of a kind run equally fast anyway."""
+    """What `Line.machine` is called here."""
     return torch.cuda.get_device_name(index) if device == "cuda" else "cpu"
 
 
 def fastest(device: torch.device, dtype: torch.dtype, causal: bool, head_width: int, tokens: int) -> Measured | None:
-    """The backend that the table has for such a call, and where it was measured; None for what is shorter."""
+    """The backend that the table has for such a call, and where it was measured.
+
+    None for what is shorter than all lengths measured where `shifted`, which sets up something for each, was fastest.
+    """
     here = machine_of(device.type, device.index or 0)
     number = str(dtype).removeprefix("torch.")
     best, fit = None, (True, True, True, 0)
@@ -81,12 +85,16 @@ def fastest(device: torch.device, dtype: torch.dtype, causal: bool, head_width: 
         found = (line.machine != here, line.dtype != number, line.head_width < head_width, apart)
         if best is None or found < fit:
             best, fit = line, found
-    if best is None or tokens < best.tokens[0]:
+    if best is None:
+        return None
+    # A compiler guards every comparison with a size that may change, so only changes of backend are looked at.
+    changes = [at for at, name in enumerate(best.backends) if at == 0 or name != best.backends[at - 1]]
+    if best.backends[0] == "shifted" and tokens < best.tokens[0]:
         return None
     at = 0
-    for position, length in enumerate(best.tokens):
-        if length <= tokens:
+    for position in changes[1:]:
+        if tokens >= best.tokens[position]:
             at = position
-    where = f"{best.machine}, {best.dtype}, D = {best.head_width}, T = {best.tokens[at]}"
+    where = f"{best.machine}, {best.dtype}, D = {best.head_width}, from T = {best.tokens[at]} on"
     away = "" if best.machine == here else f"; this machine ({here}) is not in the table"
     return Measured(best.backends[at], f"the fastest where it was measured ({where}){away}")

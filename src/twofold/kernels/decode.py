@@ -64,9 +64,8 @@ def decode_attention(
 
 
 def _write_slots(key_cache: Tensor, value_cache: Tensor, key: Tensor, value: Tensor, length: int) -> None:
-    """Both in one launch: a step of generation is made of launches."""
-    slots = [cache[:, :, length : length + key.shape[2]] for cache in (key_cache, value_cache)]
-    torch._foreach_copy_(slots, [key, value])
+    key_cache[:, :, length : length + key.shape[2]] = key
+    value_cache[:, :, length : length + value.shape[2]] = value
 
 
 write_slots = torch.library.custom_op("twofold::write_slots", mutates_args=("key_cache", "value_cache"))(_write_slots)

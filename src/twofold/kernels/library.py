@@ -126,12 +126,13 @@ def unit_stride(tensor: Tensor) -> Tensor:
 
 
 def aligned(tensor: Tensor) -> Tensor:
-    """With a last stride of 1 and, on a GPU, every row at a multiple of 16 bytes."""
+    """With a last stride of 1 and, on a GPU, every row at a multiple of 16 bytes and nothing expanded."""
     tensor = unit_stride(tensor)
+    if not tensor.is_cuda:
+        return tensor
     steps = [stride for stride, size in zip(tensor.stride()[:-1], tensor.shape[:-1], strict=True) if size > 1]
-    if tensor.is_cuda and (tensor.data_ptr() % 16 or any(step * tensor.element_size() % 16 for step in steps)):
-        return tensor.clone(memory_format=torch.contiguous_format)
-    return tensor
+    is_odd = tensor.data_ptr() % 16 or any(step == 0 or step * tensor.element_size() % 16 for step in steps)
+    return tensor.clone(memory_format=torch.contiguous_format) if is_odd else tensor
 
 
 def _laid_out(tensor: Tensor, layout: tuple[int, ...]) -> Tensor:
@@ -159,8 +160,10 @@ def _is_trustworthy(library: Library, device_index: int) -> bool:
     grad_weights = do @ v.mT
     grad_scores = weights * (grad_weights - (grad_weights * weights).sum(-1, keepdim=True)) * 0.125
     expected = (grad_scores @ k, grad_scores.mT @ q, weights.mT @ do)
-    worst = max(((a - b).norm() / b.norm()).item() for a, b in zip(found, expected, strict=True))
-    if not worst < 0.02:
+    errors = [((a - b).norm() / b.norm()).item() for a, b in zip(found, expected, strict=True)]
+    worst = max(errors)
+    # Each by itself: the greatest of some numbers and a NaN may be one of the numbers.
+    if not all(error < 0.02 for error in errors):
         warnings.warn(
             f"{library} attention fails its gradient self-test on {device} (relative error {worst:.2g}); not used",
             RuntimeWarning,

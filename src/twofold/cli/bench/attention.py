@@ -15,8 +15,8 @@ import tyro
 from twofold.bench.attention import Case, explain, rows_of
 from twofold.bench.tune import lines_of, merged
 from twofold.cli.arguments import parse
-from twofold.cli.bench.results import Shape, measure, positive, times_table
-from twofold.kernels.choices import LINES, write
+from twofold.cli.bench.results import Shape, check_file, measure, positive, times_table
+from twofold.kernels.choices import BACKENDS, LINES, write
 
 # batch, query heads, key/value heads, tokens, head width
 SUITE = [
@@ -64,8 +64,7 @@ class Attention(Shape):
         positive(tokens=self.tokens, batch=(self.batch,))
         if self.tune is not None and "split_kv" not in self.kinds:
             raise ValueError(f"kinds must hold split_kv, which --tune compares, got {', '.join(self.kinds)}")
-        if self.tune is not None and not self.tune.parent.is_dir():
-            raise ValueError(f"tune must lie in an existing folder, got {self.tune}")
+        check_file("tune", self.tune)
 
     def cases(self) -> list[Case]:
         shapes = [(self.batch, self.heads, self.groups, tokens, self.head_width) for tokens in self.tokens]
@@ -91,10 +90,12 @@ def run(words: Sequence[str]) -> int:
     chosen = parse(Attention, words, "twofold bench attention")
     if chosen.explain:
         return _explain(chosen)
+    # A table must have compared everything it chooses between.
+    backends = [*chosen.backends, *(BACKENDS if chosen.tune is not None else ())]
     works = [
         (
             f"T={case.tokens} {'causal' if case.causal else 'full'} {case.kind}",
-            partial(rows_of, case, rounds=chosen.rounds, backends=list(chosen.backends)),
+            partial(rows_of, case, rounds=chosen.rounds, backends=backends),
         )
         for case in chosen.cases()
     ]

@@ -39,8 +39,7 @@ class Common:
             raise ValueError(f"rounds must be at least 1, got {self.rounds}")
         if self.device == "cuda" and not torch.cuda.is_available():
             raise ValueError("device cuda was asked for, but torch finds no GPU here")
-        if self.out is not None and not self.out.parent.is_dir():
-            raise ValueError(f"out must lie in an existing folder, got {self.out}")
+        check_file("out", self.out)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +69,12 @@ class Shape(Common):
         return self.heads if self.kv_heads is None else self.kv_heads
 
 
+def check_file(name: str, path: Path | None) -> None:
+    """Before hours are spent on what cannot be written."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        raise ValueError(f"{name} must be a file in an existing folder, got {path}")
+
+
 def positive(**numbers: tuple[int, ...]) -> None:
     for name, given in numbers.items():
         if not given or min(given) < 1:
@@ -82,21 +87,24 @@ def measure(
     """Run every (name, work) under a bar; write and print what they found."""
     rows: list[dict] = []
     columns = (*Progress.get_default_columns(), TimeElapsedColumn(), TextColumn("{task.fields[now]}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("measuring", total=len(works), now="")
-        for name, work in works:
-            progress.update(task, now=name)
-            try:
-                rows.extend(work())
-            except torch.OutOfMemoryError as error:
-                raise ValueError(f"out of memory at {name}: {error}") from None
-            progress.advance(task)
     results = {"machine": machine(torch.device(chosen.device)), "rows": rows}
-    text = json.dumps(results, indent=1) + "\n"
-    if chosen.out is not None:
-        chosen.out.write_text(text)
+    try:
+        console = Console(stderr=True)
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+            task = progress.add_task("measuring", total=len(works), now="")
+            for name, work in works:
+                progress.update(task, now=name)
+                try:
+                    rows.extend(work())
+                except torch.OutOfMemoryError as error:
+                    raise ValueError(f"out of memory at {name}: {error}") from None
+                progress.advance(task)
+    finally:
+        # Whatever stops it, what was measured is kept.
+        if chosen.out is not None and rows:
+            chosen.out.write_text(json.dumps(results, indent=1) + "\n")
     if chosen.json:
-        sys.stdout.write(text)
+        sys.stdout.write(json.dumps(results, indent=1) + "\n")
     else:
         shown = show(rows)
         where = results["machine"]

@@ -33,6 +33,8 @@ class Training(Shape):
     def __post_init__(self) -> None:
         super().__post_init__()
         positive(layers=(self.layers,), batch=(self.batch,))
+        if self.dtype not in ("float32", "bfloat16"):
+            raise ValueError(f"dtype must be float32 or, for mixed precision, bfloat16, got {self.dtype}")
         if self.tokens < 2 or self.vocabulary < 2:
             raise ValueError(f"tokens and vocabulary must be at least 2, got {self.tokens} and {self.vocabulary}")
 

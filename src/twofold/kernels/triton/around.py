@@ -81,9 +81,11 @@ def attend_backward(
         pattern = "up to" if is_causal else "all but"
         graphs.backward(rows, key, value, out_rows, grad_rows, lse, others, grad_key, grad_value, pattern, scale)
     else:
-        others, grad_key, grad_value = library.backward(
+        others, *rest = library.backward(
             library_for(query), grad_rows, rows, key, value, None, out_rows, lse, True, scale
         )
+        # As the op's fake kernel promises them to a compiler.
+        grad_key, grad_value = (empty_heads(tensor).copy_(tensor) for tensor in rest)
     grad_self_key, grad_self_value = empty_heads(self_key), empty_heads(self_value)
     finish_kernel[(triton.cdiv(T, ROWS), B * key.shape[1])](
         query, self_key, self_value, out, grad, own, others, grad_query, grad_self_key, grad_self_value,

@@ -1,0 +1,106 @@
+"""Configurations of the transformers, with the field names that transformers users know.
+
+A recipe fills in what is left at None: "modern" (pre-RMSNorm, rotary positions, QK-norm with gain, squared ReLU, no
+biases), "classic" (2017: post-LayerNorm, sinusoidal positions, ReLU, biases, embeddings times sqrt(width)) and "bare"
+(the layer of the source's figure 2: split attention, then a linear map, and nothing else).
+"""
+
+from huggingface_hub.dataclasses import strict
+from transformers import PreTrainedConfig
+
+from twofold.attention.split import Kind
+
+RECIPES = ("modern", "classic", "bare")
+POSITIONS = ("rotary", "sinusoidal", "learned", "none")
+INITS = ("copy", "patent", "aligned", "independent")
+# Gated feed-forwards have a third matrix; their gates' activations.
+GATED = {"swiglu": "silu", "geglu": "gelu"}
+
+PROJECTIONS = ("query", "key", "value", "self_key", "self_value")
+
+
+@strict
+class TransformerConfig(PreTrainedConfig):
+    """What all transformers here share."""
+
+    keys_to_ignore_at_inference = ["past_key_values"]
+    base_model_tp_plan = {
+        **{f"layers.*.self_attn.{name}": "colwise" for name in PROJECTIONS},
+        "layers.*.self_attn.output": "rowwise",
+        "layers.*.feed_forward.gate": "colwise",
+        "layers.*.feed_forward.up": "colwise",
+        "layers.*.feed_forward.down": "rowwise",
+    }
+
+    vocab_size: int = 32_000
+    hidden_size: int = 512
+    num_hidden_layers: int = 6
+    num_attention_heads: int = 8
+    num_key_value_heads: int | None = None
+    head_dim: int | None = None
+    intermediate_size: int | None = None
+    attention: str = "split_kv"
+    recipe: str = "modern"
+    init: str = "copy"
+    hidden_act: str | None = None
+    qk_norm: bool | None = None
+    positions: str | None = None
+    attention_bias: bool | None = None
+    mlp_bias: bool | None = None
+    max_position_embeddings: int = 2048
+    rope_theta: float = 10_000.0
+    sliding_window: int | None = None
+    norm_eps: float = 1e-6
+    hidden_dropout: float = 0.0
+    attention_dropout: float = 0.0
+    initializer_range: float = 0.02
+    use_cache: bool = True
+    tie_word_embeddings: bool = True
+    pad_token_id: int | None = 0
+    bos_token_id: int | None = 1
+    eos_token_id: int | list[int] | None = 2
+
+    def __post_init__(self, **kwargs) -> None:  # noqa: ANN003
+        is_modern, is_classic = self.recipe == "modern", self.recipe == "classic"
+        filled = {
+            "num_key_value_heads": self.num_attention_heads,
+            "head_dim": self.hidden_size // max(self.num_attention_heads, 1),
+            "intermediate_size": 4 * self.hidden_size,
+            "hidden_act": "relu" if is_classic else "relu2",
+            "qk_norm": is_modern,
+            "positions": "rotary" if is_modern else "sinusoidal",
+            "attention_bias": is_classic,
+            "mlp_bias": not is_modern,
+        }
+        for name, value in filled.items():
+            if getattr(self, name) is None:
+                setattr(self, name, value)
+        super().__post_init__(**kwargs)
+
+    def validate_architecture(self) -> None:
+        """Called by transformers' own validation."""
+        for name, allowed in (
+            ("attention", tuple(Kind)),
+            ("recipe", RECIPES),
+            ("positions", POSITIONS),
+            ("init", INITS),
+        ):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+        for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.num_key_value_heads is None or self.num_attention_heads % self.num_key_value_heads:
+            raise ValueError(
+                f"num_key_value_heads must divide num_attention_heads {self.num_attention_heads}, "
+                f"got {self.num_key_value_heads}"
+            )
+        if self.sliding_window is not None and self.sliding_window < 1:
+            raise ValueError(f"sliding_window must be at least 1, got {self.sliding_window}")
+
+
+@strict
+class DecoderConfig(TransformerConfig):
+    """A decoder-only language model."""
+
+    model_type = "twofold_decoder"

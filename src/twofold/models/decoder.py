@@ -1,0 +1,118 @@
+"""A decoder-only language model with split attention, as transformers classes."""
+
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import GenerationMixin
+from transformers.cache_utils import Cache, DynamicCache
+from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
+from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
+from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
+from transformers.utils.output_capturing import capture_outputs
+
+from twofold.models.configs import DecoderConfig
+from twofold.models.embedding import Embedding, positions_from
+from twofold.models.layers import Layer, norm_of
+from twofold.models.pretrained import TwofoldPreTrainedModel
+
+
+class DecoderPreTrainedModel(TwofoldPreTrainedModel):
+    config_class = DecoderConfig
+
+
+class DecoderModel(DecoderPreTrainedModel):
+    """Hidden states of a causal transformer."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__(config)
+        self.embedding = Embedding(config)
+        self.layers = nn.ModuleList(Layer(config, number, is_causal=True) for number in range(config.num_hidden_layers))
+        self.norm = norm_of(config) if config.recipe == "modern" else nn.Identity()
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: Tensor | None = None,
+        use_cache: bool | None = None,
+        **options: Any,
+    ) -> BaseModelOutputWithPast:
+        given = input_ids if inputs_embeds is None else inputs_embeds
+        if given is None:
+            raise ValueError("give exactly one of input_ids and inputs_embeds")
+        if use_cache and past_key_values is None:
+            past_key_values = DynamicCache(config=self.config)
+        seen = 0 if past_key_values is None else past_key_values.get_seq_length()
+        position_ids = positions_from(given, seen, position_ids)
+        x, turn = self.embedding(input_ids, inputs_embeds, position_ids)
+        make_mask = create_causal_mask if self.config.sliding_window is None else create_sliding_window_causal_mask
+        mask = make_mask(
+            config=self.config,
+            inputs_embeds=x,
+            attention_mask=attention_mask,
+            past_key_values=past_key_values,
+            position_ids=position_ids,
+        )
+        for layer in self.layers:
+            x = layer(x, turn, attention_mask=mask, past_key_values=past_key_values, **options)
+        return BaseModelOutputWithPast(last_hidden_state=self.norm(x), past_key_values=past_key_values)
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.embedding.tokens
+
+    def set_input_embeddings(self, value: Any) -> None:
+        self.embedding.tokens = value
+
+
+class DecoderForCausalLM(DecoderPreTrainedModel, GenerationMixin):
+    """A language model: logits of every next token."""
+
+    _tied_weights_keys = {"lm_head.weight": "model.embedding.tokens.weight"}
+    _tp_plan = {"lm_head": "colwise_gather_output"}
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__(config)
+        self.model = DecoderModel(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        logits_to_keep: int | Tensor = 0,
+        **options: Any,
+    ) -> CausalLMOutputWithPast:
+        found = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            use_cache=use_cache,
+            **options,
+        )
+        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        logits = self.lm_head(found.last_hidden_state[:, kept])
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **options)
+        return CausalLMOutputWithPast(
+            loss=loss,
+            logits=logits,
+            past_key_values=found.past_key_values,
+            hidden_states=found.hidden_states,
+            attentions=found.attentions,
+        )

@@ -1,0 +1,59 @@
+"""From token numbers to vectors that know where they stand."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from twofold.attention.positions import sinusoidal
+from twofold.attention.rotary import Rotary, Turn
+
+
+class Embedding(nn.Module):
+    """Token embeddings with their positions added, and the turn that rotary layers take instead."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.config = config
+        self.tokens = nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
+        self.learned = None
+        if config.positions == "learned":
+            self.learned = nn.Embedding(config.max_position_embeddings, config.hidden_size)
+        self.dropout = nn.Dropout(config.hidden_dropout)
+
+    def forward(
+        self, input_ids: Tensor | None, inputs_embeds: Tensor | None, position_ids: Tensor
+    ) -> tuple[Tensor, Turn | None]:
+        config, turn = self.config, None
+        x = self.vectors(input_ids, inputs_embeds)
+        match config.positions:
+            case "rotary":
+                dtype = x.dtype
+                if torch.is_autocast_enabled(x.device.type):
+                    dtype = torch.get_autocast_dtype(x.device.type)
+                turn = Rotary(width=config.head_dim, base=config.rope_theta).at(position_ids, dtype)
+            case "sinusoidal":
+                x = x + sinusoidal(position_ids, config.hidden_size, dtype=x.dtype)
+            case "learned":
+                x = x + self._learned(position_ids)
+        return self.dropout(x), turn
+
+    def vectors(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
+        """Of the tokens alone, as the recipe scales them."""
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("give exactly one of input_ids and inputs_embeds")
+        x = self.tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        return x * self.config.hidden_size**0.5 if self.config.recipe == "classic" else x
+
+    def _learned(self, position_ids: Tensor) -> Tensor:
+        table: Any = self.learned
+        if not torch.compiler.is_compiling() and (last := int(position_ids.max())) >= table.num_embeddings:
+            raise ValueError(f"positions must lie below max_position_embeddings {table.num_embeddings}, got {last}")
+        return table(position_ids)
+
+
+def positions_from(x: Tensor, seen: Any, position_ids: Tensor | None) -> Tensor:
+    """(1, T) or (B, T): those given, or counted on from what a cache has seen."""
+    if position_ids is not None:
+        return position_ids
+    return (torch.arange(x.shape[1], device=x.device) + seen)[None]

@@ -1,0 +1,219 @@
+"""The parts of a transformer layer: split attention over transformers' caches, feed-forward, norms, the layer."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers.activations import ACT2FN
+from transformers.cache_utils import Cache, EncoderDecoderCache
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from twofold.attention.cache import KeyValues
+from twofold.attention.cross import CrossAttention
+from twofold.attention.heads import merged, split
+from twofold.attention.rotary import Turn
+from twofold.attention.split import HeadNorm, SplitSelfAttention
+from twofold.kernels.api import split_attention, split_attention_weights
+from twofold.models.configs import GATED
+
+
+class SelfAttention(SplitSelfAttention):
+    """Split self-attention whose past is a cache of transformers, dynamic, static or sliding.
+
+    The cache holds what others need, k and v, as that of any model does. k' and v' are never kept.
+    """
+
+    def __init__(self, config: Any, layer_idx: int, *, is_causal: bool) -> None:
+        super().__init__(
+            config.hidden_size,
+            config.num_attention_heads,
+            kv_heads=config.num_key_value_heads,
+            head_width=config.head_dim,
+            kind=config.attention,
+            init="independent",
+            bias=config.attention_bias,
+            qk_norm=config.qk_norm,
+            dropout=config.attention_dropout,
+        )
+        self.layer_idx, self.is_causal = layer_idx, is_causal
+
+    def forward(  # type: ignore[override]
+        self,
+        x: Tensor,
+        turn: Turn | None = None,
+        attention_mask: Tensor | None = None,
+        past_key_values: Cache | None = None,
+        *,
+        output_attentions: bool = False,
+        **_: Any,
+    ) -> tuple[Tensor, Tensor | None]:
+        """(B, T, C) and, if asked for, the weights (B, H, T, S), the own one in the own slot's column."""
+        new = self.project(x, turn)
+        T, key, value = x.shape[1], new.key, new.value
+        mask, slots = attention_mask, None
+        if past_key_values is not None:
+            # Read before the update, and copied: a static cache counts in place.
+            seen = past_key_values.get_seq_length(self.layer_idx)
+            seen = seen.clone() if isinstance(seen, Tensor) else seen
+            key, value = past_key_values.update(key, value, self.layer_idx)
+            # A cache that grows has the new tokens last, where `split_attention` looks for own slots.
+            if key.shape[2] > T and (isinstance(seen, Tensor) or seen < key.shape[2] - T):
+                slots = seen + torch.arange(T, device=x.device)
+                if mask is None:
+                    mask = (torch.arange(key.shape[2], device=x.device) <= slots[:, None])[None, None]
+        self_key, self_value = new.self_key, new.self_value
+        if slots is not None and mask is not None and T == 1 and not output_attentions:
+            mask = _own_slot_last(mask, slots)
+            # What the last column holds is not the own pair, so that is named even where nothing is split.
+            self_key = new.key if self_key is None else self_key
+            self_value = new.value if self_value is None else self_value
+        elif slots is not None and mask is not None:
+            mask = _new_columns_last(mask, slots)
+            key, value = torch.cat([key, new.key], dim=2), torch.cat([value, new.value], dim=2)
+        options: dict[str, Any] = {
+            "attn_mask": mask,
+            "is_causal": self.is_causal and mask is None and T > 1,
+            "enable_gqa": self.heads != self.kv_heads,
+        }
+        weights = None
+        if output_attentions:
+            weights = split_attention_weights(new.query, key, self_key, **options)
+            if slots is not None:
+                weights = weights[..., :-T].index_copy(-1, slots, weights[..., -T:])
+        dropout = self.dropout if self.training else 0.0
+        out = split_attention(new.query, key, value, self_key, self_value, dropout_p=dropout, **options)
+        return self.output(merged(out)), weights
+
+
+def _own_slot_last(mask: Tensor, slot: Tensor) -> Tensor:
+    """For one query over a cache of fixed size: its own slot is hidden, and the last column stands for it.
+
+    The last column's key is nobody's yet, or the query's own, and the own pair comes in its place anyway.
+    """
+    columns = torch.arange(mask.shape[-1], device=mask.device)
+    own = mask.index_select(-1, slot)
+    hidden = mask & (columns != slot) if mask.dtype == torch.bool else mask.masked_fill(columns == slot, -torch.inf)
+    return torch.where(columns == columns[-1], own, hidden)
+
+
+def _new_columns_last(mask: Tensor, slots: Tensor) -> Tensor:
+    """For several queries over a cache of fixed size: their slots are hidden there and appended at the end."""
+    columns = torch.arange(mask.shape[-1], device=mask.device)
+    is_new = (columns >= slots[0]) & (columns <= slots[-1])
+    hidden = mask & ~is_new if mask.dtype == torch.bool else mask.masked_fill(is_new, -torch.inf)
+    return torch.cat([hidden, mask.index_select(-1, slots)], dim=-1)
+
+
+class CachedCrossAttention(CrossAttention):
+    """Ordinary attention to a context whose keys and values are projected once and kept."""
+
+    def __init__(self, config: Any, layer_idx: int) -> None:
+        super().__init__(
+            config.hidden_size,
+            config.num_attention_heads,
+            kv_heads=config.num_key_value_heads,
+            head_width=config.head_dim,
+            bias=config.attention_bias,
+            dropout=config.attention_dropout,
+        )
+        self.layer_idx = layer_idx
+
+    def forward(  # type: ignore[override]
+        self,
+        x: Tensor,
+        context: Tensor,
+        context_mask: Tensor | None = None,
+        past_key_values: EncoderDecoderCache | None = None,
+        *,
+        output_attentions: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        seen = self._remembered(context, past_key_values)
+        weights = None
+        if output_attentions:
+            query = split(self.query(x), self.head_width)
+            grouped = self.heads != self.kv_heads
+            weights = split_attention_weights(query, seen.key, attn_mask=context_mask, enable_gqa=grouped)
+        return super().forward(x, seen, attn_mask=context_mask), weights
+
+    def _remembered(self, context: Tensor, past: EncoderDecoderCache | None) -> KeyValues:
+        if past is None:
+            return self.keys_and_values(context)
+        if not past.is_updated.get(self.layer_idx):
+            made = self.keys_and_values(context)
+            past.is_updated[self.layer_idx] = True
+            return KeyValues(*past.cross_attention_cache.update(made.key, made.value, self.layer_idx))
+        kept: Any = past.cross_attention_cache.layers[self.layer_idx]
+        return KeyValues(kept.keys, kept.values)
+
+
+class FeedForward(nn.Module):
+    """Two matrices, or three with a gate (hidden_act "swiglu" or "geglu")."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        width, inner, bias = config.hidden_size, config.intermediate_size, config.mlp_bias
+        self.gate = nn.Linear(width, inner, bias=bias) if config.hidden_act in GATED else None
+        self.up = nn.Linear(width, inner, bias=bias)
+        self.down = nn.Linear(inner, width, bias=bias)
+        self.activate = ACT2FN[GATED.get(config.hidden_act, config.hidden_act)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.gate is None:
+            return self.down(self.activate(self.up(x)))
+        return self.down(self.activate(self.gate(x)) * self.up(x))
+
+
+def norm_of(config: Any) -> nn.Module:
+    if config.recipe == "modern":
+        return HeadNorm(config.hidden_size, eps=config.norm_eps)
+    return nn.LayerNorm(config.hidden_size, eps=config.norm_eps)
+
+
+class Layer(GradientCheckpointingLayer):
+    """One transformer layer, in the order that its recipe asks for."""
+
+    def __init__(self, config: Any, layer_idx: int, *, is_causal: bool, has_context: bool = False) -> None:
+        super().__init__()
+        self.recipe = config.recipe
+        self.self_attn = SelfAttention(config, layer_idx, is_causal=is_causal)
+        self.dropout = nn.Dropout(config.hidden_dropout)
+        if self.recipe == "bare":
+            self.linear = nn.Linear(config.hidden_size, config.hidden_size, bias=config.mlp_bias)
+            return
+        self.feed_forward = FeedForward(config)
+        self.attention_norm, self.feed_forward_norm = norm_of(config), norm_of(config)
+        self.cross_attn: Any = CachedCrossAttention(config, layer_idx) if has_context else None
+        self.cross_norm = norm_of(config) if has_context else None
+
+    def forward(
+        self,
+        x: Tensor,
+        turn: Turn | None = None,
+        context: Tensor | None = None,
+        *,
+        attention_mask: Tensor | None = None,
+        context_mask: Tensor | None = None,
+        past_key_values: Cache | None = None,
+        output_attentions: bool = False,
+        **_: Any,
+    ) -> Tensor:
+        both = past_key_values if isinstance(past_key_values, EncoderDecoderCache) else None
+        own_past = past_key_values if both is None else both.self_attention_cache
+
+        def attend(x: Tensor) -> Tensor:
+            return self.self_attn(x, turn, attention_mask, own_past, output_attentions=output_attentions)[0]
+
+        def look(x: Tensor) -> Tensor:
+            return self.cross_attn(x, context, context_mask, both, output_attentions=output_attentions)[0]
+
+        if self.recipe == "bare":
+            return self.linear(attend(x))
+        steps = [(attend, self.attention_norm), (look, self.cross_norm), (self.feed_forward, self.feed_forward_norm)]
+        for step, norm in steps:
+            if norm is None:
+                continue
+            if self.recipe == "classic":
+                x = norm(x + self.dropout(step(x)))
+            else:
+                x = x + self.dropout(step(norm(x)))
+        return x

@@ -1,0 +1,221 @@
+"""The decoder, every kind and recipe: generation by any cache is the full pass, and a checkpoint is what was saved."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, StaticCache
+
+from twofold.attention import Kind
+from twofold.models import DecoderConfig, DecoderForCausalLM, DecoderModel, matched
+from twofold.models.configs import RECIPES
+
+VOCABULARY = 50
+
+
+def config(**changes):
+    sizes = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    return DecoderConfig(**{**sizes, "num_key_value_heads": 2, "init": "independent", **changes})
+
+
+def model(**changes):
+    torch.manual_seed(0)
+    made = DecoderForCausalLM(config(**changes)).eval()
+    # Larger than usual, so that mistakes show.
+    for parameter in made.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.2)
+    return made
+
+
+def tokens(B=2, T=9):
+    return torch.randint(3, VOCABULARY, (B, T), generator=torch.Generator().manual_seed(1))
+
+
+each_kind_and_recipe = [
+    pytest.mark.parametrize("kind", Kind),
+    pytest.mark.parametrize("recipe", RECIPES),
+]
+
+
+def for_each(test):
+    for mark in each_kind_and_recipe:
+        test = mark(test)
+    return test
+
+
+@for_each
+@pytest.mark.parametrize("cache", ["dynamic", "static", "sliding"])
+@pytest.mark.parametrize("chunks", [(5, 4), (1,) * 9, (3, 1, 5)], ids=str)
+def test_prefill_and_steps_are_the_full_pass(kind, recipe, cache, chunks):
+    made, ids = model(attention=kind, recipe=recipe, sliding_window=4 if cache == "sliding" else None), tokens()
+    with torch.no_grad():
+        full = made(ids, use_cache=False).logits
+        past = StaticCache(config=made.config, max_cache_len=11) if cache == "static" else None
+        start, found = 0, []
+        for chunk in chunks:
+            out = made(ids[:, start : start + chunk], past_key_values=past, use_cache=True)
+            past, start = out.past_key_values, start + chunk
+            found.append(out.logits)
+    torch.testing.assert_close(torch.cat(found, dim=1), full, atol=2e-4, rtol=0)
+
+
+@for_each
+def test_outputs_do_not_depend_on_the_future(kind, recipe):
+    made, ids = model(attention=kind, recipe=recipe), tokens()
+    other = ids.clone()
+    other[:, 6:] = 3
+    assert torch.equal(made(ids).logits[:, :6], made(other).logits[:, :6])
+
+
+@for_each
+def test_left_padding_changes_nothing(kind, recipe):
+    made, ids = model(attention=kind, recipe=recipe), tokens(B=1, T=6)
+    padded = torch.cat([torch.zeros(1, 3, dtype=torch.long), ids], dim=1)
+    mask = (torch.arange(9) >= 3).long()[None]
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    with torch.no_grad():
+        found = made(padded, attention_mask=mask, position_ids=positions).logits[:, 3:]
+    torch.testing.assert_close(found, made(ids).logits, atol=1e-5, rtol=1e-5)
+
+
+@for_each
+@pytest.mark.parametrize("beams", [1, 3])
+def test_generation_is_the_same_with_any_cache_and_with_none(kind, recipe, beams):
+    made, ids = model(attention=kind, recipe=recipe), tokens()
+    ids[0, :4] = 0
+    options = {"max_new_tokens": 6, "num_beams": beams, "do_sample": False, "attention_mask": (ids != 0).long()}
+    expected = made.generate(ids, use_cache=False, **options)
+    assert torch.equal(made.generate(ids, **options), expected)
+    assert torch.equal(made.generate(ids, cache_implementation="static", **options), expected)
+
+
+@for_each
+def test_a_saved_model_is_the_same_model(kind, recipe, tmp_path):
+    made, ids = model(attention=kind, recipe=recipe), tokens()
+    made.save_pretrained(tmp_path)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".safetensors"}
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path).eval()
+    assert torch.equal(loaded(ids).logits, made(ids).logits)
+    assert AutoConfig.from_pretrained(tmp_path).attention == kind
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("kind", ["split_key", "split_value", "split_kv"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+def test_copied_own_weights_are_the_standard_model(kind, recipe, dtype, tolerance):
+    split = DecoderForCausalLM(config(attention=kind, recipe=recipe, init="copy")).to(dtype).eval()
+    standard = DecoderForCausalLM(config(attention="standard", recipe=recipe)).to(dtype).eval()
+    missing = standard.load_state_dict(split.state_dict(), strict=False)
+    assert not missing.missing_keys
+    assert all(".self_key." in key or ".self_value." in key for key in missing.unexpected_keys)
+    torch.testing.assert_close(split(tokens()).logits, standard(tokens()).logits, atol=tolerance, rtol=0)
+
+
+def test_a_standard_checkpoint_is_no_split_model(tmp_path):
+    model(attention="standard").save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"no weights for a token's own keys and values .*and 3 more"):
+        DecoderForCausalLM.from_pretrained(tmp_path, attention="split_kv")
+
+
+def test_without_this_package_a_checkpoint_does_not_open(tmp_path):
+    model().save_pretrained(tmp_path)
+    code = f"from transformers import AutoModelForCausalLM; AutoModelForCausalLM.from_pretrained({str(tmp_path)!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "twofold_decoder" in done.stderr
+
+
+@for_each
+def test_attentions_are_the_true_split_weights(kind, recipe):
+    made, ids = model(attention=kind, recipe=recipe), tokens()
+    full = made(ids, output_attentions=True).attentions
+    assert len(full) == 2
+    for weights in full:
+        torch.testing.assert_close(weights.sum(-1), torch.ones(2, 4, 9))
+        assert (weights.triu(1) == 0).all()
+    for past in (None, StaticCache(config=made.config, max_cache_len=12)):
+        first = made(ids[:, :6], past_key_values=past, use_cache=True, output_attentions=True)
+        second = made(ids[:, 6:], past_key_values=first.past_key_values, output_attentions=True)
+        torch.testing.assert_close(second.attentions[1][..., :9], full[1][:, :, 6:], atol=1e-5, rtol=1e-5)
+
+
+@for_each
+def test_gradient_checkpointing_changes_no_gradient(kind, recipe):
+    made, ids = model(attention=kind, recipe=recipe).train(), tokens()
+
+    def gradients():
+        made.zero_grad()
+        made(ids, labels=ids, use_cache=False).loss.backward()
+        return [parameter.grad.clone() for parameter in made.parameters()]
+
+    expected = gradients()
+    made.gradient_checkpointing_enable()
+    torch.testing.assert_close(gradients(), expected)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_compiles_to_one_graph(recipe):
+    torch.compiler.reset()
+    made, ids = model(recipe=recipe), tokens()
+    compiled = torch.compile(made, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(ids, use_cache=False).logits, made(ids, use_cache=False).logits)
+    torch.compiler.reset()
+
+
+@pytest.mark.parametrize("act", ["relu2", "swiglu"])
+@pytest.mark.parametrize("kv_heads", [8, 2])
+@pytest.mark.parametrize("recipe", ["modern", "classic"])
+@pytest.mark.parametrize("kind", ["split_key", "split_value", "split_kv"])
+def test_matched_models_have_equal_parameters(kind, recipe, kv_heads, act):
+    sizes = {"hidden_size": 128, "num_attention_heads": 8, "num_key_value_heads": kv_heads, "hidden_act": act}
+    standard = config(attention="standard", recipe=recipe, intermediate_size=512, **sizes)
+    counts = [DecoderForCausalLM(c).num_parameters() for c in (standard, matched(standard, kind))]
+    assert abs(counts[1] / counts[0] - 1) < 1e-3
+    back = matched(matched(standard, kind), "standard")
+    assert back.intermediate_size == standard.intermediate_size
+
+
+def test_what_cannot_be_matched_is_refused():
+    with pytest.raises(ValueError, match="no feed-forward that could be narrowed"):
+        matched(config(recipe="bare"), "standard")
+    with pytest.raises(ValueError, match="intermediate_size must leave room"):
+        matched(config(attention="standard", intermediate_size=8), "split_kv")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"attention": "double"}, "attention must be one of standard, split_key, split_value, split_kv, got 'double'"),
+        ({"recipe": "new"}, "recipe must be one of modern, classic, bare, got 'new'"),
+        ({"num_key_value_heads": 3}, "num_key_value_heads must divide num_attention_heads 4, got 3"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers must be at least 1, got 0"),
+        ({"sliding_window": 0}, "sliding_window must be at least 1, got 0"),
+    ],
+)
+def test_bad_configurations(changes, message):
+    with pytest.raises(Exception, match=message):
+        config(**changes)
+
+
+def test_the_auto_classes_know_it(tmp_path):
+    made = config()
+    made.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["model_type"] == "twofold_decoder"
+    assert isinstance(AutoModel.from_config(AutoConfig.from_pretrained(tmp_path)), DecoderModel)
+
+
+def test_learns_to_spell():
+    """hello: the example of source 004, character by character."""
+    torch.manual_seed(0)
+    letters = "helo"
+    made = DecoderForCausalLM(config(vocab_size=8, hidden_size=32, init="copy")).train()
+    word = torch.tensor([[1, *(letters.index(letter) + 3 for letter in "hello"), 2]])
+    optimiser = torch.optim.AdamW(made.parameters(), lr=1e-2)
+    for _ in range(60):
+        optimiser.zero_grad()
+        made(word, labels=word).loss.backward()
+        optimiser.step()
+    assert made.eval().generate(word[:, :2], max_new_tokens=5, do_sample=False).tolist() == word.tolist()
