@@ -1,12 +1,46 @@
 """Models as transformers classes. Importing this makes the Auto classes know them."""
 
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
+import transformers as _transformers
 
+from twofold.models import decoder as _decoder
+from twofold.models import encoder as _encoder
+from twofold.models import seq2seq as _seq2seq
 from twofold.models.configs import DecoderConfig as DecoderConfig
+from twofold.models.configs import EncoderConfig as EncoderConfig
+from twofold.models.configs import Seq2SeqConfig as Seq2SeqConfig
 from twofold.models.decoder import DecoderForCausalLM as DecoderForCausalLM
 from twofold.models.decoder import DecoderModel as DecoderModel
+from twofold.models.encoder import EncoderForGoal as EncoderForGoal
+from twofold.models.encoder import EncoderForMaskedLM as EncoderForMaskedLM
+from twofold.models.encoder import EncoderForSentenceEmbedding as EncoderForSentenceEmbedding
+from twofold.models.encoder import EncoderModel as EncoderModel
+from twofold.models.heads import GoalOutput as GoalOutput
 from twofold.models.matching import matched as matched
+from twofold.models.seq2seq import Seq2SeqForConditionalGeneration as Seq2SeqForConditionalGeneration
+from twofold.models.seq2seq import Seq2SeqModel as Seq2SeqModel
 
-AutoConfig.register(DecoderConfig.model_type, DecoderConfig)
-AutoModel.register(DecoderConfig, DecoderModel)
-AutoModelForCausalLM.register(DecoderConfig, DecoderForCausalLM)
+AUTO = {
+    DecoderConfig: {
+        "AutoModel": _decoder.DecoderModel,
+        "AutoModelForCausalLM": _decoder.DecoderForCausalLM,
+        "AutoModelForSequenceClassification": _decoder.DecoderForSequenceClassification,
+        "AutoModelForTokenClassification": _decoder.DecoderForTokenClassification,
+        "AutoModelForQuestionAnswering": _decoder.DecoderForQuestionAnswering,
+    },
+    EncoderConfig: {
+        "AutoModel": _encoder.EncoderModel,
+        "AutoModelForMaskedLM": _encoder.EncoderForMaskedLM,
+        "AutoModelForSequenceClassification": _encoder.EncoderForSequenceClassification,
+        "AutoModelForTokenClassification": _encoder.EncoderForTokenClassification,
+        "AutoModelForQuestionAnswering": _encoder.EncoderForQuestionAnswering,
+    },
+    Seq2SeqConfig: {
+        "AutoModel": _seq2seq.Seq2SeqModel,
+        "AutoModelForSeq2SeqLM": _seq2seq.Seq2SeqForConditionalGeneration,
+    },
+}
+
+for _config, _classes in AUTO.items():
+    _transformers.AutoConfig.register(_config.model_type, _config)
+    for _name, _class in _classes.items():
+        getattr(_transformers, _name).register(_config, _class)

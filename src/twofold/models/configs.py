@@ -12,6 +12,7 @@ from twofold.attention.split import Kind
 
 RECIPES = ("modern", "classic", "bare")
 POSITIONS = ("rotary", "sinusoidal", "learned", "none")
+POOLINGS = ("mean", "first", "last")
 INITS = ("copy", "patent", "aligned", "independent")
 # Gated feed-forwards have a third matrix; their gates' activations.
 GATED = {"swiglu": "silu", "geglu": "gelu"}
@@ -31,6 +32,9 @@ class TransformerConfig(PreTrainedConfig):
         "layers.*.feed_forward.up": "colwise",
         "layers.*.feed_forward.down": "rowwise",
     }
+
+    # What a sentence's vector is unless somebody says otherwise.
+    usual_pooling = "mean"
 
     vocab_size: int = 32_000
     hidden_size: int = 512
@@ -54,6 +58,9 @@ class TransformerConfig(PreTrainedConfig):
     hidden_dropout: float = 0.0
     attention_dropout: float = 0.0
     initializer_range: float = 0.02
+    pooling: str | None = None
+    num_slot_labels: int = 0
+    goal_temperature: float = 1.0
     use_cache: bool = True
     tie_word_embeddings: bool = True
     pad_token_id: int | None = 0
@@ -71,6 +78,7 @@ class TransformerConfig(PreTrainedConfig):
             "positions": "rotary" if is_modern else "sinusoidal",
             "attention_bias": is_classic,
             "mlp_bias": not is_modern,
+            "pooling": self.usual_pooling,
         }
         for name, value in filled.items():
             if getattr(self, name) is None:
@@ -84,6 +92,7 @@ class TransformerConfig(PreTrainedConfig):
             ("recipe", RECIPES),
             ("positions", POSITIONS),
             ("init", INITS),
+            ("pooling", POOLINGS),
         ):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
@@ -95,6 +104,8 @@ class TransformerConfig(PreTrainedConfig):
                 f"num_key_value_heads must divide num_attention_heads {self.num_attention_heads}, "
                 f"got {self.num_key_value_heads}"
             )
+        if not self.goal_temperature > 0:
+            raise ValueError(f"goal_temperature must be above 0, got {self.goal_temperature}")
         if self.sliding_window is not None and self.sliding_window < 1:
             raise ValueError(f"sliding_window must be at least 1, got {self.sliding_window}")
 
@@ -104,3 +115,27 @@ class DecoderConfig(TransformerConfig):
     """A decoder-only language model."""
 
     model_type = "twofold_decoder"
+    # Only the last token has seen all the others.
+    usual_pooling = "last"
+
+
+@strict
+class Seq2SeqConfig(TransformerConfig):
+    """An encoder-decoder; num_hidden_layers counts each side."""
+
+    model_type = "twofold_seq2seq"
+
+    is_encoder_decoder: bool = True
+    decoder_start_token_id: int | None = 1
+
+    def validate_architecture(self) -> None:
+        super().validate_architecture()
+        if self.recipe == "bare":
+            raise ValueError("recipe must be modern or classic: a bare layer has no place for cross-attention")
+
+
+@strict
+class EncoderConfig(TransformerConfig):
+    """A bidirectional transformer."""
+
+    model_type = "twofold_encoder"

@@ -10,6 +10,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutpu
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
+from twofold.models import heads
 from twofold.models.configs import DecoderConfig
 from twofold.models.embedding import Embedding, positions_from
 from twofold.models.layers import Layer, norm_of
@@ -116,3 +117,15 @@ class DecoderForCausalLM(DecoderPreTrainedModel, GenerationMixin):
             hidden_states=found.hidden_states,
             attentions=found.attentions,
         )
+
+
+class DecoderForSequenceClassification(heads.SequenceClassification, DecoderPreTrainedModel):
+    backbone = DecoderModel
+
+
+class DecoderForTokenClassification(heads.TokenClassification, DecoderPreTrainedModel):
+    backbone = DecoderModel
+
+
+class DecoderForQuestionAnswering(heads.QuestionAnswering, DecoderPreTrainedModel):
+    backbone = DecoderModel

@@ -1,0 +1,106 @@
+"""A bidirectional transformer with split attention, and its heads, as transformers classes."""
+
+from typing import Any
+
+from torch import Tensor, nn
+from transformers.masking_utils import create_bidirectional_mask
+from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput
+from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
+from transformers.utils.output_capturing import capture_outputs
+
+from twofold.models import heads
+from twofold.models.configs import EncoderConfig
+from twofold.models.embedding import Embedding, positions_from
+from twofold.models.layers import Layer, norm_of
+from twofold.models.pretrained import TwofoldPreTrainedModel
+
+
+class EncoderPreTrainedModel(TwofoldPreTrainedModel):
+    config_class = EncoderConfig
+
+
+class EncoderModel(EncoderPreTrainedModel):
+    """Hidden states of a transformer in which every token sees every other."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.embedding = Embedding(config)
+        self.layers = nn.ModuleList(
+            Layer(config, number, is_causal=False) for number in range(config.num_hidden_layers)
+        )
+        self.norm = norm_of(config) if config.recipe == "modern" else nn.Identity()
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        **options: Any,
+    ) -> BaseModelOutput:
+        given = input_ids if inputs_embeds is None else inputs_embeds
+        if given is None:
+            raise ValueError("give exactly one of input_ids and inputs_embeds")
+        x, turn = self.embedding(input_ids, inputs_embeds, positions_from(given, 0, position_ids))
+        mask = create_bidirectional_mask(config=self.config, inputs_embeds=x, attention_mask=attention_mask)
+        for layer in self.layers:
+            x = layer(x, turn, attention_mask=mask, **options)
+        return BaseModelOutput(last_hidden_state=self.norm(x))
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.embedding.tokens
+
+    def set_input_embeddings(self, value: Any) -> None:
+        self.embedding.tokens = value
+
+
+class EncoderForMaskedLM(EncoderPreTrainedModel):
+    """Logits of hidden tokens."""
+
+    _tied_weights_keys = {"lm_head.weight": "model.embedding.tokens.weight"}
+    _tp_plan = {"lm_head": "colwise_gather_output"}
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.model = EncoderModel(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        **options: Any,
+    ) -> MaskedLMOutput:
+        found = self.model(input_ids=input_ids, attention_mask=attention_mask, **options)
+        logits = self.lm_head(found.last_hidden_state)
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size)
+        return MaskedLMOutput(loss=loss, logits=logits, hidden_states=found.hidden_states, attentions=found.attentions)
+
+
+class EncoderForSequenceClassification(heads.SequenceClassification, EncoderPreTrainedModel):
+    backbone = EncoderModel
+
+
+class EncoderForTokenClassification(heads.TokenClassification, EncoderPreTrainedModel):
+    backbone = EncoderModel
+
+
+class EncoderForQuestionAnswering(heads.QuestionAnswering, EncoderPreTrainedModel):
+    backbone = EncoderModel
+
+
+class EncoderForGoal(heads.Goal, EncoderPreTrainedModel):
+    backbone = EncoderModel
+
+
+class EncoderForSentenceEmbedding(heads.SentenceEmbedding, EncoderPreTrainedModel):
+    backbone = EncoderModel

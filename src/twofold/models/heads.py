@@ -1,0 +1,197 @@
+"""What stands on a transformer's hidden states: labels of a sentence, of its tokens, a span, a goal, one vector.
+
+Each head is a class that a family mixes with its own base class and names the `backbone` of.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from transformers.modeling_outputs import (
+    BaseModelOutputWithPooling,
+    ModelOutput,
+    QuestionAnsweringModelOutput,
+    SequenceClassifierOutput,
+    TokenClassifierOutput,
+)
+from transformers.utils.generic import can_return_tuple
+
+
+def pooled(x: Tensor, attention_mask: Tensor | None, how: str) -> Tensor:
+    """One vector a sentence, (B, C) of (B, T, C): the mean of its tokens, its first or its last (the stop token)."""
+    mask = x.new_ones(x.shape[:2]) if attention_mask is None else attention_mask.to(x.dtype)
+    if how == "mean":
+        return (x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
+    places = torch.arange(x.shape[1], device=x.device) * mask
+    if how == "last":
+        return x[torch.arange(len(x), device=x.device), places.argmax(1)]
+    return x[torch.arange(len(x), device=x.device), mask.argmax(1)]
+
+
+class Head:
+    """A backbone and whatever `_build` puts on it."""
+
+    backbone: type[nn.Module]
+    config: Any
+    model: nn.Module
+    loss_function: Any
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)  # type: ignore[call-arg]
+        self.model = self.backbone(config)
+        self.dropout = nn.Dropout(config.hidden_dropout)
+        self._build(config)
+        self.post_init()  # type: ignore[attr-defined]
+
+    def _build(self, config: Any) -> None:
+        raise NotImplementedError
+
+    def _hidden(self, input_ids: Tensor | None, attention_mask: Tensor | None, **options: Any) -> Any:
+        options.setdefault("use_cache", False)
+        return self.model(input_ids=input_ids, attention_mask=attention_mask, **options)
+
+
+class SequenceClassification(Head):
+    """Many to one: logits of a sentence's labels."""
+
+    def _build(self, config: Any) -> None:
+        self.score = nn.Linear(config.hidden_size, config.num_labels)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        **options: Any,
+    ) -> SequenceClassifierOutput:
+        found = self._hidden(input_ids, attention_mask, **options)
+        logits = self.score(self.dropout(pooled(found.last_hidden_state, attention_mask, self.config.pooling)))
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
+        return SequenceClassifierOutput(
+            loss=loss, logits=logits, hidden_states=found.hidden_states, attentions=found.attentions
+        )
+
+
+class TokenClassification(Head):
+    """Aligned many to many: logits of every token's label; -100 marks tokens without one."""
+
+    def _build(self, config: Any) -> None:
+        self.score = nn.Linear(config.hidden_size, config.num_labels)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        **options: Any,
+    ) -> TokenClassifierOutput:
+        found = self._hidden(input_ids, attention_mask, **options)
+        logits = self.score(self.dropout(found.last_hidden_state))
+        loss = None if labels is None else self.loss_function(logits, labels, self.config)
+        return TokenClassifierOutput(
+            loss=loss, logits=logits, hidden_states=found.hidden_states, attentions=found.attentions
+        )
+
+
+class QuestionAnswering(Head):
+    """Where an answer starts and ends."""
+
+    def _build(self, config: Any) -> None:
+        self.ends = nn.Linear(config.hidden_size, 2)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        start_positions: Tensor | None = None,
+        end_positions: Tensor | None = None,
+        **options: Any,
+    ) -> QuestionAnsweringModelOutput:
+        found = self._hidden(input_ids, attention_mask, **options)
+        start, end = self.ends(self.dropout(found.last_hidden_state)).unbind(-1)
+        loss = None
+        if start_positions is not None and end_positions is not None:
+            loss = self.loss_function(start, end, start_positions, end_positions)
+        return QuestionAnsweringModelOutput(
+            loss=loss,
+            start_logits=start,
+            end_logits=end,
+            hidden_states=found.hidden_states,
+            attentions=found.attentions,
+        )
+
+
+@dataclass
+class GoalOutput(ModelOutput):
+    loss: Tensor | None = None
+    goal_logits: Tensor | None = None  # (B, goals)
+    slot_logits: Tensor | None = None  # (B, T, slot labels)
+    confidence: Tensor | None = None  # (B,): the best goal's probability, at the configured temperature
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
+
+
+class Goal(Head):
+    """From an utterance to its goal, slots and confidence at once: num_labels goals, num_slot_labels labels a token."""
+
+    def _build(self, config: Any) -> None:
+        if config.num_slot_labels < 1:
+            raise ValueError(f"num_slot_labels must be at least 1 for goals with slots, got {config.num_slot_labels}")
+        self.goal = nn.Linear(config.hidden_size, config.num_labels)
+        self.slots = nn.Linear(config.hidden_size, config.num_slot_labels)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        slot_labels: Tensor | None = None,
+        **options: Any,
+    ) -> GoalOutput:
+        """labels (B,) of goals and slot_labels (B, T); -100 marks what has none. The loss is the sum of both means."""
+        found = self._hidden(input_ids, attention_mask, **options)
+        x = self.dropout(found.last_hidden_state)
+        goals, slots = self.goal(pooled(x, attention_mask, self.config.pooling)), self.slots(x)
+        losses = [
+            cross_entropy(logits.flatten(0, -2).float(), truth.flatten())
+            for logits, truth in ((goals, labels), (slots, slot_labels))
+            if truth is not None and (truth != -100).any()
+        ]
+        return GoalOutput(
+            loss=torch.stack(losses).sum() if losses else None,
+            goal_logits=goals,
+            slot_logits=slots,
+            confidence=(goals.float() / self.config.goal_temperature).softmax(-1).amax(-1),
+            hidden_states=found.hidden_states,
+            attentions=found.attentions,
+        )
+
+
+class SentenceEmbedding(Head):
+    """One vector of length 1 a sentence, for search and comparison."""
+
+    def _build(self, config: Any) -> None:
+        del config
+
+    @can_return_tuple
+    def forward(
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **options: Any
+    ) -> BaseModelOutputWithPooling:
+        found = self._hidden(input_ids, attention_mask, **options)
+        vector: Any = nn.functional.normalize(
+            pooled(found.last_hidden_state, attention_mask, self.config.pooling), dim=-1
+        )
+        return BaseModelOutputWithPooling(
+            last_hidden_state=found.last_hidden_state,
+            pooler_output=vector,
+            hidden_states=found.hidden_states,
+            attentions=found.attentions,
+        )

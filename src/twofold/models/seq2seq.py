@@ -1,0 +1,230 @@
+"""The encoder-decoder with split self-attention on both sides; attention across is standard, having no diagonal."""
+
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import GenerationMixin
+from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
+from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
+from transformers.modeling_outputs import (
+    BaseModelOutput,
+    BaseModelOutputWithPastAndCrossAttentions,
+    Seq2SeqLMOutput,
+    Seq2SeqModelOutput,
+)
+from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
+from transformers.utils.output_capturing import capture_outputs
+
+from twofold.models.configs import Seq2SeqConfig
+from twofold.models.embedding import Embedding, positions_from
+from twofold.models.encoder import EncoderModel
+from twofold.models.layers import CachedCrossAttention, Layer, SelfAttention, norm_of
+from twofold.models.pretrained import TwofoldPreTrainedModel
+
+
+class Seq2SeqPreTrainedModel(TwofoldPreTrainedModel):
+    config_class = Seq2SeqConfig
+
+
+class Seq2SeqEncoder(EncoderModel):
+    """The encoder's side: an encoder like any other."""
+
+    config_class = Seq2SeqConfig
+
+
+class Seq2SeqDecoder(Seq2SeqPreTrainedModel):
+    """The decoder's side: a causal transformer whose layers also look at the encoder's hidden states."""
+
+    _can_record_outputs = {
+        "hidden_states": Layer,
+        "attentions": SelfAttention,
+        "cross_attentions": CachedCrossAttention,
+    }
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.embedding = Embedding(config)
+        self.layers = nn.ModuleList(
+            Layer(config, number, is_causal=True, has_context=True) for number in range(config.num_hidden_layers)
+        )
+        self.norm = norm_of(config) if config.recipe == "modern" else nn.Identity()
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: Tensor | None = None,
+        use_cache: bool | None = None,
+        **options: Any,
+    ) -> BaseModelOutputWithPastAndCrossAttentions:
+        given = input_ids if inputs_embeds is None else inputs_embeds
+        if given is None:
+            raise ValueError("give exactly one of decoder_input_ids and decoder_inputs_embeds")
+        if use_cache and past_key_values is None:
+            past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
+        seen = 0 if past_key_values is None else past_key_values.get_seq_length()
+        position_ids = positions_from(given, seen, position_ids)
+        x, turn = self.embedding(input_ids, inputs_embeds, position_ids)
+        both = past_key_values if isinstance(past_key_values, EncoderDecoderCache) else None
+        mask = create_causal_mask(
+            config=self.config,
+            inputs_embeds=x,
+            attention_mask=attention_mask,
+            past_key_values=past_key_values if both is None else both.self_attention_cache,
+            position_ids=position_ids,
+        )
+        context_mask = create_bidirectional_mask(
+            config=self.config,
+            inputs_embeds=x,
+            attention_mask=encoder_attention_mask,
+            encoder_hidden_states=encoder_hidden_states,
+        )
+        for layer in self.layers:
+            x = layer(
+                x,
+                turn,
+                encoder_hidden_states,
+                attention_mask=mask,
+                context_mask=context_mask,
+                past_key_values=past_key_values,
+                **options,
+            )
+        return BaseModelOutputWithPastAndCrossAttentions(
+            last_hidden_state=self.norm(x), past_key_values=past_key_values
+        )
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.embedding.tokens
+
+    def set_input_embeddings(self, value: Any) -> None:
+        self.embedding.tokens = value
+
+
+class Seq2SeqModel(Seq2SeqPreTrainedModel):
+    """Both sides, sharing one table of tokens."""
+
+    _tied_weights_keys = {"decoder.embedding.tokens.weight": "encoder.embedding.tokens.weight"}
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.encoder, self.decoder = Seq2SeqEncoder(config), Seq2SeqDecoder(config)
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.encoder.get_input_embeddings()
+
+    def set_input_embeddings(self, value: Any) -> None:
+        self.encoder.set_input_embeddings(value)
+        self.decoder.set_input_embeddings(value)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        decoder_position_ids: Tensor | None = None,
+        encoder_outputs: Any = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: Tensor | None = None,
+        decoder_inputs_embeds: Tensor | None = None,
+        use_cache: bool | None = None,
+        **options: Any,
+    ) -> Seq2SeqModelOutput:
+        if encoder_outputs is None:
+            encoder_outputs = self.encoder(
+                input_ids=input_ids,
+                attention_mask=attention_mask,
+                position_ids=position_ids,
+                inputs_embeds=inputs_embeds,
+                **options,
+            )
+        elif not isinstance(encoder_outputs, BaseModelOutput):
+            encoder_outputs = BaseModelOutput(*encoder_outputs)
+        found = self.decoder(
+            input_ids=decoder_input_ids,
+            attention_mask=decoder_attention_mask,
+            encoder_hidden_states=encoder_outputs.last_hidden_state,
+            encoder_attention_mask=attention_mask,
+            position_ids=decoder_position_ids,
+            past_key_values=past_key_values,
+            inputs_embeds=decoder_inputs_embeds,
+            use_cache=use_cache,
+            **options,
+        )
+        return Seq2SeqModelOutput(
+            last_hidden_state=found.last_hidden_state,
+            past_key_values=found.past_key_values,
+            decoder_hidden_states=found.hidden_states,
+            decoder_attentions=found.attentions,
+            cross_attentions=found.cross_attentions,
+            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
+            encoder_hidden_states=encoder_outputs.hidden_states,
+            encoder_attentions=encoder_outputs.attentions,
+        )
+
+
+class Seq2SeqForConditionalGeneration(Seq2SeqPreTrainedModel, GenerationMixin):
+    """Logits of every next token of the answer. With `labels` alone the decoder reads them shifted by one."""
+
+    _tied_weights_keys = {
+        "model.decoder.embedding.tokens.weight": "model.encoder.embedding.tokens.weight",
+        "lm_head.weight": "model.encoder.embedding.tokens.weight",
+    }
+    _tp_plan = {"lm_head": "colwise_gather_output"}
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.model = Seq2SeqModel(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        **options: Any,
+    ) -> Seq2SeqLMOutput:
+        if decoder_input_ids is None and labels is not None and options.get("decoder_inputs_embeds") is None:
+            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        found = self.model(
+            input_ids=input_ids, attention_mask=attention_mask, decoder_input_ids=decoder_input_ids, **options
+        )
+        logits = self.lm_head(found.last_hidden_state)
+        loss: Any = None
+        if labels is not None:
+            loss = nn.functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
+        return Seq2SeqLMOutput(
+            loss=loss,
+            logits=logits,
+            past_key_values=found.past_key_values,
+            decoder_hidden_states=found.decoder_hidden_states,
+            decoder_attentions=found.decoder_attentions,
+            cross_attentions=found.cross_attentions,
+            encoder_last_hidden_state=found.encoder_last_hidden_state,
+            encoder_hidden_states=found.encoder_hidden_states,
+            encoder_attentions=found.encoder_attentions,
+        )
+
+    def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
+        """What the decoder reads while it is taught `labels`: the start token, then all of them but the last."""
+        shifted = labels.roll(1, dims=-1)
+        shifted[:, 0] = self.config.decoder_start_token_id
+        return shifted.masked_fill(shifted == -100, self.config.pad_token_id)
+
+    def get_encoder(self, modality: str | None = None) -> nn.Module:
+        del modality
+        return self.model.encoder

@@ -1,0 +1,190 @@
+"""The encoder and the heads, every kind and recipe: padding is nothing, and every head learns a small task."""
+
+import pytest
+import torch
+from transformers import (
+    AutoModelForMaskedLM,
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+)
+
+from tests.models.test_decoder import VOCABULARY, for_each, tokens
+from twofold.attention import Kind
+from twofold.models import (
+    DecoderConfig,
+    EncoderConfig,
+    EncoderForGoal,
+    EncoderForMaskedLM,
+    EncoderForSentenceEmbedding,
+    EncoderModel,
+)
+from twofold.models.configs import RECIPES
+from twofold.models.heads import pooled
+
+AUTOS = {
+    "masked": AutoModelForMaskedLM,
+    "sequence": AutoModelForSequenceClassification,
+    "token": AutoModelForTokenClassification,
+    "span": AutoModelForQuestionAnswering,
+}
+
+
+def config(cls=EncoderConfig, **changes):
+    sizes = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    return cls(**{**sizes, "num_key_value_heads": 2, "init": "independent", **changes})
+
+
+def made(cls, **changes):
+    torch.manual_seed(0)
+    model = cls.from_config(config(**changes)) if hasattr(cls, "from_config") else cls(config(**changes))
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.2)
+    return model.eval()
+
+
+@for_each
+def test_padding_is_nothing(kind, recipe):
+    model, ids = made(EncoderModel, attention=kind, recipe=recipe), tokens(B=2, T=6)
+    padded = torch.cat([ids, torch.zeros(2, 3, dtype=torch.long)], dim=1)
+    mask = (torch.arange(9) < 6).long().expand(2, 9)
+    found = model(padded, attention_mask=mask).last_hidden_state[:, :6]
+    torch.testing.assert_close(found, model(ids).last_hidden_state, atol=1e-5, rtol=1e-5)
+
+
+@for_each
+def test_every_token_sees_every_other(kind, recipe):
+    model, ids = made(EncoderModel, attention=kind, recipe=recipe), tokens(B=1, T=6)
+    weights = model(ids, output_attentions=True).attentions
+    assert len(weights) == 2
+    assert (weights[0] > 0).all()
+    torch.testing.assert_close(weights[0].sum(-1), torch.ones(1, 4, 6))
+    other = ids.clone()
+    other[:, -1] = 3 if ids[0, -1] != 3 else 4
+    changed = (model(other).last_hidden_state - model(ids).last_hidden_state).abs().amax(-1)
+    assert (changed > 1e-6).all()
+
+
+@for_each
+def test_a_saved_model_is_the_same_model(kind, recipe, tmp_path):
+    model = made(EncoderForMaskedLM, attention=kind, recipe=recipe)
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
+    assert torch.equal(loaded(tokens()).logits, model(tokens()).logits)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("kind", ["split_key", "split_value", "split_kv"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+def test_copied_own_weights_are_the_standard_model(kind, recipe, dtype, tolerance):
+    split = EncoderModel(config(attention=kind, recipe=recipe, init="copy")).to(dtype).eval()
+    standard = EncoderModel(config(attention="standard", recipe=recipe)).to(dtype).eval()
+    standard.load_state_dict(split.state_dict(), strict=False)
+    found, expected = split(tokens()).last_hidden_state, standard(tokens()).last_hidden_state
+    torch.testing.assert_close(found, expected, atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("family", [EncoderConfig, DecoderConfig])
+@pytest.mark.parametrize("head", ["sequence", "token", "span"])
+def test_heads_are_neutral_to_padding_and_learn(head, family):
+    torch.manual_seed(0)
+    model = AUTOS[head].from_config(config(family, num_labels=3, init="copy"))
+    ids = tokens(B=6, T=7)
+    labels = {
+        "sequence": {"labels": ids[:, -1] % 3},
+        "token": {"labels": ids % 3},
+        "span": {"start_positions": torch.arange(6), "end_positions": torch.arange(6)},
+    }[head]
+    model.eval()
+    padded = torch.cat([ids, torch.zeros(6, 2, dtype=torch.long)], dim=1)
+    mask = (torch.arange(9) < 7).long().expand(6, 9)
+    plain, wide = model(ids), model(padded, attention_mask=mask)
+    name = "start_logits" if head == "span" else "logits"
+    found = wide[name] if head == "sequence" else wide[name][:, :7]
+    torch.testing.assert_close(found, plain[name], atol=1e-5, rtol=1e-5)
+    model.train()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(40):
+        optimiser.zero_grad()
+        loss = model(ids, **labels).loss
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.2 * losses[0]
+
+
+def test_masked_tokens_are_learned():
+    torch.manual_seed(0)
+    model, ids = EncoderForMaskedLM(config(init="copy")), tokens(B=4, T=8)
+    hidden = ids.clone()
+    hidden[:, 3] = 1
+    labels = torch.where(hidden == ids, -100, ids)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for _ in range(60):
+        optimiser.zero_grad()
+        model(hidden, labels=labels).loss.backward()
+        optimiser.step()
+    assert torch.equal(model.eval()(hidden).logits[:, 3].argmax(-1), ids[:, 3])
+
+
+class TestGoal:
+    def model(self, **changes):
+        torch.manual_seed(0)
+        return EncoderForGoal(config(num_labels=4, num_slot_labels=3, init="copy", **changes))
+
+    def test_goal_slots_and_confidence_are_learned_together(self):
+        model, ids = self.model(), tokens(B=6, T=7)
+        labels, slot_labels = ids[:, 0] % 4, ids % 3
+        optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        for _ in range(60):
+            optimiser.zero_grad()
+            model(ids, labels=labels, slot_labels=slot_labels).loss.backward()
+            optimiser.step()
+        found = model.eval()(ids)
+        assert torch.equal(found.goal_logits.argmax(-1), labels)
+        assert torch.equal(found.slot_logits.argmax(-1), slot_labels)
+        assert (found.confidence > 0.8).all()
+
+    def test_a_higher_temperature_is_less_sure(self):
+        model, ids = self.model().eval(), tokens()
+        sure = model(ids).confidence
+        model.config.goal_temperature = 100.0
+        unsure = model(ids).confidence
+        assert (unsure < sure).all()
+        torch.testing.assert_close(unsure, torch.full((2,), 0.25), atol=0.02, rtol=0)
+
+    def test_labels_may_be_missing(self):
+        model, ids = self.model(), tokens()
+        nothing = torch.full_like(ids, -100)
+        assert model(ids).loss is None
+        assert model(ids, labels=torch.tensor([-100, -100]), slot_labels=nothing).loss is None
+        assert model(ids, labels=torch.tensor([-100, 1]), slot_labels=nothing).loss.isfinite()
+
+    def test_slots_must_be_counted(self):
+        with pytest.raises(ValueError, match="num_slot_labels must be at least 1"):
+            EncoderForGoal(config(num_labels=4))
+
+
+@pytest.mark.parametrize("how", ["mean", "first", "last"])
+def test_one_vector_a_sentence(how):
+    x = torch.randn(2, 5, 3)
+    mask = torch.tensor([[0, 1, 1, 1, 0], [1, 1, 1, 1, 1]])
+    expected = {"mean": [x[0, 1:4].mean(0), x[1].mean(0)], "first": [x[0, 1], x[1, 0]], "last": [x[0, 3], x[1, 4]]}
+    torch.testing.assert_close(pooled(x, mask, how), torch.stack(expected[how]))
+    torch.testing.assert_close(pooled(x[1:], None, how)[0], expected[how][1])
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first", "last"])
+def test_sentence_embeddings_have_length_one(pooling):
+    vectors = made(EncoderForSentenceEmbedding, pooling=pooling)(tokens()).pooler_output
+    torch.testing.assert_close(vectors.norm(dim=-1), torch.ones(2))
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_learned_positions_end_somewhere(kind):
+    model = made(EncoderModel, attention=kind, recipe="classic", positions="learned", max_position_embeddings=9)
+    assert model(tokens(T=9)).last_hidden_state.shape == (2, 9, 32)
+    with pytest.raises(ValueError, match="positions must lie below max_position_embeddings 9, got 9"):
+        model(tokens(T=10))
