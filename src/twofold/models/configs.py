@@ -20,18 +20,25 @@ GATED = {"swiglu": "silu", "geglu": "gelu"}
 PROJECTIONS = ("query", "key", "value", "self_key", "self_value")
 
 
+# How the parts of a transformer are shared between devices: heads and features apart, sums at the end.
+TENSOR_PARALLEL = {
+    "embedding.tokens": "embedding_rowwise",
+    **{f"layers.*.self_attn.{name}": "colwise" for name in PROJECTIONS},
+    **{f"layers.*.cross_attn.{name}": "colwise" for name in PROJECTIONS[:3]},
+    **{f"layers.*.self_attn.{name}": "replicated_with_grad_allreduce" for name in ("query_norm", "key_norm")},
+    **{f"layers.*.{name}.output": "rowwise" for name in ("self_attn", "cross_attn")},
+    "layers.*.feed_forward.gate": "colwise",
+    "layers.*.feed_forward.up": "colwise",
+    "layers.*.feed_forward.down": "rowwise",
+}
+
+
 @strict
 class TransformerConfig(PreTrainedConfig):
     """What all transformers here share."""
 
     keys_to_ignore_at_inference = ["past_key_values"]
-    base_model_tp_plan = {
-        **{f"layers.*.self_attn.{name}": "colwise" for name in PROJECTIONS},
-        "layers.*.self_attn.output": "rowwise",
-        "layers.*.feed_forward.gate": "colwise",
-        "layers.*.feed_forward.up": "colwise",
-        "layers.*.feed_forward.down": "rowwise",
-    }
+    base_model_tp_plan = TENSOR_PARALLEL
 
     # What a sentence's vector is unless somebody says otherwise.
     usual_pooling = "mean"
@@ -124,6 +131,9 @@ class Seq2SeqConfig(TransformerConfig):
     """An encoder-decoder; num_hidden_layers counts each side."""
 
     model_type = "twofold_seq2seq"
+    base_model_tp_plan = {
+        f"{side}.{part}": how for side in ("encoder", "decoder") for part, how in TENSOR_PARALLEL.items()
+    }
 
     is_encoder_decoder: bool = True
     decoder_start_token_id: int | None = 1
