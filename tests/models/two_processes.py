@@ -3,7 +3,9 @@
 torchrun --nproc-per-node 2 tests/models/two_processes.py FOLDER tensor
 """
 
+import os
 import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -39,9 +41,10 @@ def main(folder, how):
     else:
         check_shards(shared, alone)
     assert torch.equal(shared.eval().generate(ids, max_new_tokens=5, do_sample=False), generated)
-    del shared, found
     dist.barrier()
-    dist.destroy_process_group()
+    # Without taking anything down: gloo's threads sometimes abort or wait for ever there, after all is well.
+    time.sleep(1)
+    os._exit(0)
 
 
 def check_shards(shared, alone):
