@@ -15,6 +15,7 @@ from twofold.models.encoder import EncoderForMaskedLM as EncoderForMaskedLM
 from twofold.models.encoder import EncoderForSentenceEmbedding as EncoderForSentenceEmbedding
 from twofold.models.encoder import EncoderModel as EncoderModel
 from twofold.models.heads import GoalOutput as GoalOutput
+from twofold.models.maps import self_weights as self_weights
 from twofold.models.matching import matched as matched
 from twofold.models.seq2seq import Seq2SeqForConditionalGeneration as Seq2SeqForConditionalGeneration
 from twofold.models.seq2seq import Seq2SeqModel as Seq2SeqModel

@@ -1,0 +1,39 @@
+"""How much every token keeps of itself in every layer and head of a model, without ever holding T x T weights."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from twofold.kernels.api import self_weight
+from twofold.models.layers import SelfAttention
+
+
+@torch.no_grad()
+def self_weights(model: nn.Module, *args: Any, **kwargs: Any) -> list[Tensor]:
+    """(B, heads, T) for each self-attention layer, in the order in which they run; an encoder's before its decoder's.
+
+    Args:
+        model: any model of this package; arguments are those of its forward, without a cache.
+    """
+    found: list[Tensor] = []
+
+    def look(module: Any, inputs: tuple, _options: dict) -> None:
+        x, turn, mask, _ = inputs
+        new = module.project(x, turn)
+        causal = module.is_causal and mask is None and x.shape[1] > 1
+        grouped = module.heads != module.kv_heads
+        found.append(
+            self_weight(new.query, new.key, new.self_key, attn_mask=mask, is_causal=causal, enable_gqa=grouped)
+        )
+
+    layers = [module for module in model.modules() if isinstance(module, SelfAttention)]
+    if not layers:
+        raise ValueError(f"model must have split self-attention layers of this package, got {type(model).__name__}")
+    handles = [layer.register_forward_pre_hook(look, with_kwargs=True) for layer in layers]
+    try:
+        model(*args, **{**kwargs, "use_cache": False})
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found

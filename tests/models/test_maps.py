@@ -1,0 +1,51 @@
+"""Self weights of a whole model are the diagonals of its attention maps."""
+
+import pytest
+import torch
+from torch import nn
+
+from tests.models import test_decoder, test_encoder, test_seq2seq
+from tests.models.test_decoder import tokens
+from twofold.attention import Kind
+from twofold.models import EncoderModel, self_weights
+
+
+def diagonals(maps):
+    return [weights.diagonal(dim1=-2, dim2=-1) for weights in maps]
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("recipe", ["modern", "classic", "bare"])
+def test_a_decoders(kind, recipe, padded):
+    model, ids = test_decoder.model(attention=kind, recipe=recipe), tokens()
+    options = {"attention_mask": (torch.arange(9) >= 3).long().expand(2, 9)} if padded else {}
+    expected = model(ids, output_attentions=True, use_cache=False, **options).attentions
+    torch.testing.assert_close(self_weights(model, ids, **options), diagonals(expected), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_encoder_and_both_sides_of_an_encoder_decoder(kind):
+    model = test_encoder.made(EncoderModel, attention=kind)
+    expected = diagonals(model(tokens(), output_attentions=True).attentions)
+    torch.testing.assert_close(self_weights(model, tokens()), expected, atol=1e-5, rtol=1e-4)
+    model, answer = test_seq2seq.model(attention=kind), test_seq2seq.answer()
+    maps = model(tokens(), decoder_input_ids=answer, output_attentions=True)
+    expected = diagonals([*maps.encoder_attentions, *maps.decoder_attentions])
+    found = self_weights(model, tokens(), decoder_input_ids=answer)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_nothing_is_left_behind():
+    model = test_decoder.model()
+    before = model(tokens()).logits
+    self_weights(model, tokens())
+    with pytest.raises(TypeError):
+        self_weights(model, tokens(), tokens(), tokens(), tokens(), tokens(), tokens(), tokens(), tokens(), tokens())
+    assert torch.equal(model(tokens()).logits, before)
+    assert not any(module._forward_pre_hooks for module in model.modules())
+
+
+def test_a_foreign_model_is_refused():
+    with pytest.raises(ValueError, match="must have split self-attention layers of this package, got Linear"):
+        self_weights(nn.Linear(2, 2), torch.zeros(1, 2))
