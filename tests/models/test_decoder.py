@@ -219,3 +219,12 @@ def test_learns_to_spell():
         made(word, labels=word).loss.backward()
         optimiser.step()
     assert made.eval().generate(word[:, :2], max_new_tokens=5, do_sample=False).tolist() == word.tolist()
+
+
+def test_tokens_or_vectors_but_one_of_them():
+    made, ids = model(), tokens()
+    vectors = made.get_input_embeddings()(ids)
+    torch.testing.assert_close(made(inputs_embeds=vectors).logits, made(ids).logits)
+    for given in ({}, {"input_ids": ids, "inputs_embeds": vectors}):
+        with pytest.raises(ValueError, match="give exactly one of input_ids and inputs_embeds"):
+            made(**given)

@@ -12,25 +12,18 @@ from transformers.utils.output_capturing import capture_outputs
 
 from twofold.models import heads
 from twofold.models.configs import DecoderConfig
-from twofold.models.embedding import Embedding, positions_from
-from twofold.models.layers import Layer, norm_of
-from twofold.models.pretrained import TwofoldPreTrainedModel
+from twofold.models.pretrained import Stack, TwofoldPreTrainedModel
 
 
 class DecoderPreTrainedModel(TwofoldPreTrainedModel):
     config_class = DecoderConfig
 
 
-class DecoderModel(DecoderPreTrainedModel):
+class DecoderModel(Stack):
     """Hidden states of a causal transformer."""
 
-    def __init__(self, config: DecoderConfig) -> None:
-        super().__init__(config)
-        self.embedding = Embedding(config)
-        self.layers = nn.ModuleList(Layer(config, number, is_causal=True) for number in range(config.num_hidden_layers))
-        self.norm = norm_of(config) if config.recipe == "modern" else nn.Identity()
-        self.gradient_checkpointing = False
-        self.post_init()
+    config_class = DecoderConfig
+    _is_causal = True
 
     @merge_with_config_defaults
     @capture_outputs
@@ -44,14 +37,10 @@ class DecoderModel(DecoderPreTrainedModel):
         use_cache: bool | None = None,
         **options: Any,
     ) -> BaseModelOutputWithPast:
-        given = input_ids if inputs_embeds is None else inputs_embeds
-        if given is None:
-            raise ValueError("give exactly one of input_ids and inputs_embeds")
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache(config=self.config)
         seen = 0 if past_key_values is None else past_key_values.get_seq_length()
-        position_ids = positions_from(given, seen, position_ids)
-        x, turn = self.embedding(input_ids, inputs_embeds, position_ids)
+        x, turn, position_ids = self.placed(input_ids, inputs_embeds, position_ids, seen)
         make_mask = create_causal_mask if self.config.sliding_window is None else create_sliding_window_causal_mask
         mask = make_mask(
             config=self.config,
@@ -63,12 +52,6 @@ class DecoderModel(DecoderPreTrainedModel):
         for layer in self.layers:
             x = layer(x, turn, attention_mask=mask, past_key_values=past_key_values, **options)
         return BaseModelOutputWithPast(last_hidden_state=self.norm(x), past_key_values=past_key_values)
-
-    def get_input_embeddings(self) -> nn.Module:
-        return self.embedding.tokens
-
-    def set_input_embeddings(self, value: Any) -> None:
-        self.embedding.tokens = value
 
 
 class DecoderForCausalLM(DecoderPreTrainedModel, GenerationMixin):

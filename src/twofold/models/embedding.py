@@ -40,8 +40,6 @@ class Embedding(nn.Module):
 
     def vectors(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
         """Of the tokens alone, as the recipe scales them."""
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("give exactly one of input_ids and inputs_embeds")
         x = self.tokens(input_ids) if inputs_embeds is None else inputs_embeds
         return x * self.config.hidden_size**0.5 if self.config.recipe == "classic" else x
 
@@ -50,10 +48,3 @@ class Embedding(nn.Module):
         if not torch.compiler.is_compiling() and (last := int(position_ids.max())) >= table.num_embeddings:
             raise ValueError(f"positions must lie below max_position_embeddings {table.num_embeddings}, got {last}")
         return table(position_ids)
-
-
-def positions_from(x: Tensor, seen: Any, position_ids: Tensor | None) -> Tensor:
-    """(1, T) or (B, T): those given, or counted on from what a cache has seen."""
-    if position_ids is not None:
-        return position_ids
-    return (torch.arange(x.shape[1], device=x.device) + seen)[None]

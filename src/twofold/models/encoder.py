@@ -10,27 +10,17 @@ from transformers.utils.output_capturing import capture_outputs
 
 from twofold.models import heads
 from twofold.models.configs import EncoderConfig
-from twofold.models.embedding import Embedding, positions_from
-from twofold.models.layers import Layer, norm_of
-from twofold.models.pretrained import TwofoldPreTrainedModel
+from twofold.models.pretrained import Stack, TwofoldPreTrainedModel
 
 
 class EncoderPreTrainedModel(TwofoldPreTrainedModel):
     config_class = EncoderConfig
 
 
-class EncoderModel(EncoderPreTrainedModel):
+class EncoderModel(Stack):
     """Hidden states of a transformer in which every token sees every other."""
 
-    def __init__(self, config: Any) -> None:
-        super().__init__(config)
-        self.embedding = Embedding(config)
-        self.layers = nn.ModuleList(
-            Layer(config, number, is_causal=False) for number in range(config.num_hidden_layers)
-        )
-        self.norm = norm_of(config) if config.recipe == "modern" else nn.Identity()
-        self.gradient_checkpointing = False
-        self.post_init()
+    config_class = EncoderConfig
 
     @merge_with_config_defaults
     @capture_outputs
@@ -42,20 +32,11 @@ class EncoderModel(EncoderPreTrainedModel):
         inputs_embeds: Tensor | None = None,
         **options: Any,
     ) -> BaseModelOutput:
-        given = input_ids if inputs_embeds is None else inputs_embeds
-        if given is None:
-            raise ValueError("give exactly one of input_ids and inputs_embeds")
-        x, turn = self.embedding(input_ids, inputs_embeds, positions_from(given, 0, position_ids))
+        x, turn, _ = self.placed(input_ids, inputs_embeds, position_ids)
         mask = create_bidirectional_mask(config=self.config, inputs_embeds=x, attention_mask=attention_mask)
         for layer in self.layers:
             x = layer(x, turn, attention_mask=mask, **options)
         return BaseModelOutput(last_hidden_state=self.norm(x))
-
-    def get_input_embeddings(self) -> nn.Module:
-        return self.embedding.tokens
-
-    def set_input_embeddings(self, value: Any) -> None:
-        self.embedding.tokens = value
 
 
 class EncoderForMaskedLM(EncoderPreTrainedModel):

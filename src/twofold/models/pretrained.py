@@ -1,15 +1,17 @@
-"""What transformers wants to know of every model here: how it starts, how it is loaded, what can be recorded."""
+"""What all models here share: how they start and are loaded, what can be recorded, and the stack of layers itself."""
 
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
 
 from twofold.attention.initialise import init_of
+from twofold.attention.rotary import Turn
 from twofold.attention.split import HeadNorm
-from twofold.models.layers import CachedCrossAttention, Layer, SelfAttention
+from twofold.models.embedding import Embedding
+from twofold.models.layers import Layer, SelfAttention, norm_of
 
 
 class TwofoldPreTrainedModel(PreTrainedModel):
@@ -52,4 +54,36 @@ class TwofoldPreTrainedModel(PreTrainedModel):
         return loaded if output_loading_info else model
 
 
-CROSS_ATTENTIONS = {"cross_attentions": CachedCrossAttention}
+class Stack(TwofoldPreTrainedModel):
+    """Embedding, layers and a last norm: what every transformer here is made of. A family adds its masks."""
+
+    _is_causal = False
+    _has_context = False
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.embedding = Embedding(config)
+        self.layers = nn.ModuleList(
+            Layer(config, number, is_causal=self._is_causal, has_context=self._has_context)
+            for number in range(config.num_hidden_layers)
+        )
+        self.norm = norm_of(config) if config.recipe == "modern" else nn.Identity()
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    def placed(
+        self, input_ids: Tensor | None, inputs_embeds: Tensor | None, position_ids: Tensor | None, seen: Any = 0
+    ) -> tuple[Tensor, Turn | None, Tensor]:
+        """Embeddings, the turn that rotary layers take, and positions: those given, or counted on from `seen`."""
+        given = input_ids if inputs_embeds is None else inputs_embeds
+        if given is None or (input_ids is not None and inputs_embeds is not None):
+            raise ValueError("give exactly one of input_ids and inputs_embeds")
+        if position_ids is None:
+            position_ids = (torch.arange(given.shape[1], device=given.device) + seen)[None]
+        return *self.embedding(input_ids, inputs_embeds, position_ids), position_ids
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.embedding.tokens
+
+    def set_input_embeddings(self, value: Any) -> None:
+        self.embedding.tokens = value

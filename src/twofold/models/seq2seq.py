@@ -16,10 +16,9 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from transformers.utils.output_capturing import capture_outputs
 
 from twofold.models.configs import Seq2SeqConfig
-from twofold.models.embedding import Embedding, positions_from
 from twofold.models.encoder import EncoderModel
-from twofold.models.layers import CachedCrossAttention, Layer, SelfAttention, norm_of
-from twofold.models.pretrained import TwofoldPreTrainedModel
+from twofold.models.layers import CachedCrossAttention, Layer, SelfAttention
+from twofold.models.pretrained import Stack, TwofoldPreTrainedModel
 
 
 class Seq2SeqPreTrainedModel(TwofoldPreTrainedModel):
@@ -32,24 +31,17 @@ class Seq2SeqEncoder(EncoderModel):
     config_class = Seq2SeqConfig
 
 
-class Seq2SeqDecoder(Seq2SeqPreTrainedModel):
+class Seq2SeqDecoder(Stack):
     """The decoder's side: a causal transformer whose layers also look at the encoder's hidden states."""
 
+    config_class = Seq2SeqConfig
+    _is_causal = True
+    _has_context = True
     _can_record_outputs = {
         "hidden_states": Layer,
         "attentions": SelfAttention,
         "cross_attentions": CachedCrossAttention,
     }
-
-    def __init__(self, config: Any) -> None:
-        super().__init__(config)
-        self.embedding = Embedding(config)
-        self.layers = nn.ModuleList(
-            Layer(config, number, is_causal=True, has_context=True) for number in range(config.num_hidden_layers)
-        )
-        self.norm = norm_of(config) if config.recipe == "modern" else nn.Identity()
-        self.gradient_checkpointing = False
-        self.post_init()
 
     @merge_with_config_defaults
     @capture_outputs
@@ -65,14 +57,10 @@ class Seq2SeqDecoder(Seq2SeqPreTrainedModel):
         use_cache: bool | None = None,
         **options: Any,
     ) -> BaseModelOutputWithPastAndCrossAttentions:
-        given = input_ids if inputs_embeds is None else inputs_embeds
-        if given is None:
-            raise ValueError("give exactly one of decoder_input_ids and decoder_inputs_embeds")
         if use_cache and past_key_values is None:
             past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
         seen = 0 if past_key_values is None else past_key_values.get_seq_length()
-        position_ids = positions_from(given, seen, position_ids)
-        x, turn = self.embedding(input_ids, inputs_embeds, position_ids)
+        x, turn, position_ids = self.placed(input_ids, inputs_embeds, position_ids, seen)
         both = past_key_values if isinstance(past_key_values, EncoderDecoderCache) else None
         mask = create_causal_mask(
             config=self.config,
@@ -100,12 +88,6 @@ class Seq2SeqDecoder(Seq2SeqPreTrainedModel):
         return BaseModelOutputWithPastAndCrossAttentions(
             last_hidden_state=self.norm(x), past_key_values=past_key_values
         )
-
-    def get_input_embeddings(self) -> nn.Module:
-        return self.embedding.tokens
-
-    def set_input_embeddings(self, value: Any) -> None:
-        self.embedding.tokens = value
 
 
 class Seq2SeqModel(Seq2SeqPreTrainedModel):
