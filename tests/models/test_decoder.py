@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, StaticCache
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, GenerationConfig, StaticCache
 
 from twofold.attention import Kind
 from twofold.models import DecoderConfig, DecoderForCausalLM, DecoderModel, matched
@@ -228,3 +228,17 @@ def test_tokens_or_vectors_but_one_of_them():
     for given in ({}, {"input_ids": ids, "inputs_embeds": vectors}):
         with pytest.raises(ValueError, match="give exactly one of input_ids and inputs_embeds"):
             made(**given)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("kind", Kind)
+def test_continuous_batching_generates_the_same(kind):
+    """Prompts of several lengths in one row of a paged cache, each as if it were alone."""
+    made = model(attention=kind)
+    prompts = [tokens(B=1, T=length)[0].tolist() for length in (6, 3, 9, 1)]
+    options = {"max_new_tokens": 5, "do_sample": False, "pad_token_id": 0}
+    paged = GenerationConfig(**options, eos_token_id=-1, num_blocks=32, max_batch_tokens=64)
+    found = made.generate_batch(inputs=prompts, generation_config=paged, progress_bar=False)
+    for prompt, request in zip(prompts, sorted(found, key=lambda name: int(name.split("_")[-1])), strict=True):
+        alone = made.generate(torch.tensor([prompt]), eos_token_id=None, **options)[0, len(prompt) :]
+        assert found[request].generated_tokens == alone.tolist()

@@ -12,7 +12,7 @@ from twofold.attention.cache import KeyValues
 from twofold.attention.cross import CrossAttention
 from twofold.attention.heads import merged, split
 from twofold.attention.rotary import Turn
-from twofold.attention.split import HeadNorm, SplitSelfAttention
+from twofold.attention.split import HeadNorm, Projected, SplitSelfAttention
 from twofold.kernels.api import split_attention, split_attention_weights
 from twofold.models.configs import GATED
 
@@ -45,13 +45,18 @@ class SelfAttention(SplitSelfAttention):
         past_key_values: Cache | None = None,
         *,
         output_attentions: bool = False,
-        **_: Any,
+        packed: dict[str, Any] | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """(B, T, C) and, if asked for, the weights (B, H, T, S), the own one in the own slot's column."""
+        """(B, T, C) and, if asked for, the weights (B, H, T, S), the own one in the own slot's column.
+
+        packed: what continuous batching says of its one row of many sequences, its paged cache included.
+        """
         new = self.project(x, turn)
         T, key, value = x.shape[1], new.key, new.value
         mask, slots = attention_mask, None
-        if past_key_values is not None:
+        if packed is not None:
+            key, value, slots = _paged(new, packed, self.layer_idx)
+        elif past_key_values is not None:
             # Read before the update, and copied: a static cache counts in place.
             seen = past_key_values.get_seq_length(self.layer_idx)
             seen = seen.clone() if isinstance(seen, Tensor) else seen
@@ -62,7 +67,7 @@ class SelfAttention(SplitSelfAttention):
                 if mask is None:
                     mask = (torch.arange(key.shape[2], device=x.device) <= slots[:, None])[None, None]
         self_key, self_value = new.self_key, new.self_value
-        if slots is not None and mask is not None and T == 1 and not output_attentions:
+        if slots is not None and mask is not None and T == 1 and packed is None and not output_attentions:
             mask = _own_slot_last(mask, slots)
             # What the last column holds is not the own pair, so that is named even where nothing is split.
             self_key = new.key if self_key is None else self_key
@@ -97,11 +102,27 @@ def _own_slot_last(mask: Tensor, slot: Tensor) -> Tensor:
 
 
 def _new_columns_last(mask: Tensor, slots: Tensor) -> Tensor:
-    """For several queries over a cache of fixed size: their slots are hidden there and appended at the end."""
-    columns = torch.arange(mask.shape[-1], device=mask.device)
-    is_new = (columns >= slots[0]) & (columns <= slots[-1])
+    """For several queries over a cache that has them anywhere: their slots are hidden there and appended at the end."""
+    is_new = torch.zeros(mask.shape[-1], dtype=torch.bool, device=mask.device).index_fill(0, slots, True)
     hidden = mask & ~is_new if mask.dtype == torch.bool else mask.masked_fill(is_new, -torch.inf)
     return torch.cat([hidden, mask.index_select(-1, slots)], dim=-1)
+
+
+def _paged(new: Projected, packed: dict[str, Any], layer_idx: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Keys and values of all sequences of a packed row, and the slot of every query among them."""
+    told = dict(packed)
+    try:
+        key, value = told.pop("cache").update(
+            key_states=new.key, value_states=new.value, layer_idx=layer_idx, kwargs=told
+        )  # fmt: skip
+    except TypeError as error:
+        raise RuntimeError("continuous batching of split attention needs transformers 5.22 or newer") from error
+    # A sequence's queries are its last keys. Queries beyond the last sequence are padding, whose output nobody reads.
+    query_ends, key_ends = told["cu_seq_lens_q"], told["cu_seq_lens_k"]
+    queries = torch.arange(new.query.shape[2], device=key.device)
+    sequence = torch.searchsorted(query_ends[1:].contiguous(), queries, right=True).clamp(max=len(query_ends) - 2)
+    slots = key_ends[sequence + 1] - (query_ends[sequence + 1] - queries)
+    return key, value, slots.clamp(0, key.shape[2] - 1).long()
 
 
 class CachedCrossAttention(CrossAttention):
@@ -195,13 +216,17 @@ class Layer(GradientCheckpointingLayer):
         context_mask: Tensor | None = None,
         past_key_values: Cache | None = None,
         output_attentions: bool = False,
-        **_: Any,
+        **told: Any,
     ) -> Tensor:
         both = past_key_values if isinstance(past_key_values, EncoderDecoderCache) else None
         own_past = past_key_values if both is None else both.self_attention_cache
 
         def attend(x: Tensor) -> Tensor:
-            return self.self_attn(x, turn, attention_mask, own_past, output_attentions=output_attentions)[0]
+            options = {
+                "output_attentions": output_attentions,
+                "packed": told if told.get("cache") is not None else None,
+            }
+            return self.self_attn(x, turn, attention_mask, own_past, **options)[0]
 
         def look(x: Tensor) -> Tensor:
             return self.cross_attn(x, context, context_mask, both, output_attentions=output_attentions)[0]
