@@ -7,8 +7,9 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.nn.modules import module as modules
 
-# Tokens from which one product over weights that are laid side by side first beats one product each. Laying them costs
-# as much as multiplying some 300 tokens with them on an H200 and saves launches and sums of the input's gradients.
+# Tokens from which all projections are one product, over weights that are laid side by side first. By its bytes that
+# laying costs as much as multiplying some 300 tokens; it saves launches and sums of the input's gradients. Measured, it
+# is not settled (LOG.md, "A layer at equal parameters").
 SIDE_BY_SIDE_FROM = 2048
 
 
@@ -44,7 +45,7 @@ def check_input(name: str, x: Tensor, layer: nn.Linear) -> None:
 
 
 def side_by_side(x: Tensor, *projections: nn.Linear | None) -> list[Any]:
-    """What each projection makes of x (B, T, C), a tensor or None for None: in training in one product where that pays.
+    """What each projection makes of x (B, T, C), None for None: in training, of many tokens, in one product.
 
     Not at inference, where a cache of keys and values would hold the whole product alive.
     """

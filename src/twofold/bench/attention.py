@@ -20,8 +20,6 @@ from twofold.bench.standard import attend, serving
 from twofold.kernels.api import MODULES, Backend, choose, split_attention
 from twofold.kernels.checks import Options, check
 
-KINDS = ("split_key", "split_value", "split_kv")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Case:

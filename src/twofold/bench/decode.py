@@ -27,6 +27,8 @@ def rows_of(
     with torch.no_grad():
         query = models["standard"].block(0).attention.project(models["standard"].embedding(tokens)).query
     kernel = fastest(False, query, caches[0].key, caches[0].value, backward=False)
+    for name, model in models.items():
+        _compile(name, model, tokens, caches, kernel)
     works: dict[str, Work] = {name: partial(_step, kernel, model, tokens, caches) for name, model in models.items()}
     times = times_ms(works, rounds, device)
     found = ratio(times["standard"], times[kind])
@@ -55,14 +57,23 @@ def rows_of(
 
 def _decoder(sizes: Sizes, kind: str, dtype: str, device: torch.device) -> Decoder:
     torch.manual_seed(0)
-    made = Decoder(sizes, kind, device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False)
-    made.compile_parts()
-    return made
+    return Decoder(sizes, kind, device=device, dtype=DTYPES[dtype]).eval().requires_grad_(False)
 
 
 def _step(kernel: SDPBackend, model: Decoder, tokens: Tensor, caches: list[KeyValueBuffer]) -> Tensor:
     with torch.no_grad(), sdpa_kernel(kernel):
         return model.next_token(tokens, caches)
+
+
+def _compile(name: str, model: Decoder, tokens: Tensor, caches: list[KeyValueBuffer], kernel: SDPBackend) -> None:
+    """And compare: the compiled step is the one that is timed."""
+    with torch.no_grad(), sdpa_kernel(kernel):
+        eager = model(tokens, caches)
+        model.compile_parts()
+        compiled = model(tokens, caches)
+    error, limit = ((compiled - eager).norm() / eager.norm()).item(), 10 * torch.finfo(eager.dtype).eps
+    if not error <= limit:
+        raise ArithmeticError(f"compiled, {name} is off by {error:.2g} (limit {limit:.2g}): no time is reported")
 
 
 def _verify(model: Decoder, tokens: Tensor, caches: list[KeyValueBuffer]) -> None:
