@@ -49,7 +49,7 @@ def case(**changes):
     return attention.Case(**{**given, **changes})
 
 
-@pytest.mark.parametrize("kind", attention.KINDS)
+@pytest.mark.parametrize("kind", ["split_key", "split_value", "split_kv"])
 def test_a_kind_passes_its_own_tensors(kind):
     inputs = case(kind=kind).inputs()
     assert (inputs.self_key is not None) == (kind != "split_value")
