@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from twofold import split_attention
-from twofold.kernels.decode import decode_attention
+from twofold.kernels.decode import attend_and_write, decode_attention
 
 KINDS = {"standard": (False, False), "split_key": (True, False), "split_value": (False, True), "split_kv": (True, True)}
 
@@ -119,3 +119,44 @@ def test_what_does_not_fit_is_not_written(spoil, message):
         decode_attention(*given.values(), *stores, length, enable_gqa=True)
     assert (stores[0] == 9).all()
     assert (stores[1] == 9).all()
+
+
+@pytest.mark.parametrize(("B", "Hq", "Hkv", "D"), [(1, 1, 1, 16), (2, 4, 2, 24), (3, 8, 1, 64), (2, 3, 3, 128)])
+@pytest.mark.parametrize("length", [0, 1, 64, 65, 200])
+@pytest.mark.usefixtures("poisoned")
+def test_the_kernel_of_a_step(B, Hq, Hkv, D, length, monkeypatch):
+    """Several parts, whose borders fall anywhere; what lies beyond the past is never looked at."""
+    monkeypatch.setattr("twofold.kernels.triton.step.LONGEST", 64)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+
+    def draw(heads, tokens):
+        return torch.randn(B, tokens, heads, D, device=device).half().transpose(1, 2)
+
+    query, key, value, self_key, self_value = (draw(heads, 1) for heads in (Hq, Hkv, Hkv, Hkv, Hkv))
+    key_cache, value_cache = (draw(Hkv, length + 3).contiguous() for _ in range(2))
+    key_cache[:, :, length:], value_cache[:, :, length:] = torch.nan, torch.nan
+    past = key_cache[:, :, :length].clone(), value_cache[:, :, :length].clone()
+    out = attend_and_write(query, key, value, self_key, self_value, key_cache, value_cache, length, D**-0.5)
+    keys, values = torch.cat([past[0], self_key], dim=2).double(), torch.cat([past[1], self_value], dim=2).double()
+    exact = split_attention(query.double(), keys, values, enable_gqa=True)
+    torch.testing.assert_close(out.double(), exact, rtol=2e-3, atol=2e-3)
+    assert torch.equal(key_cache[:, :, :length], past[0])
+    assert torch.equal(value_cache[:, :, :length], past[1])
+    assert torch.equal(key_cache[:, :, length], key[:, :, 0])
+    assert torch.equal(value_cache[:, :, length], value[:, :, 0])
+    assert key_cache[:, :, length + 1 :].isnan().all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_on_a_gpu_are_the_causal_pass(kind):
+    tensors = [None if t is None else t.cuda().half() for t in tokens_of(kind, D=16)]
+    exact = split_attention(*(None if t is None else t.double() for t in tensors), enable_gqa=True, is_causal=True)
+    key_cache, value_cache = caches(tensors[1], tensors[2])
+    with torch.no_grad():
+        outs = [
+            decode_attention(*cut(tensors, slice(t, t + 1)), key_cache, value_cache, t, enable_gqa=True)
+            for t in range(9)
+        ]
+    torch.testing.assert_close(torch.cat(outs, dim=2).double(), exact, rtol=3e-3, atol=3e-3)
+    assert torch.equal(key_cache[:, :, :9], tensors[1])

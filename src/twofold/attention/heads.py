@@ -7,6 +7,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.nn.modules import module as modules
 
+from twofold.kernels.products import products, serves
+
 # Tokens from which all projections are one product, over weights that are laid side by side first. By its bytes that
 # laying costs as much as multiplying some 300 tokens; it saves launches and sums of the input's gradients. Measured, it
 # is not settled (LOG.md, "A layer at equal parameters").
@@ -45,16 +47,20 @@ def check_input(name: str, x: Tensor, layer: nn.Linear) -> None:
 
 
 def side_by_side(x: Tensor, *projections: nn.Linear | None) -> list[Any]:
-    """What each projection makes of x (B, T, C), None for None: in training, of many tokens, in one product.
+    """What each projection makes of x (B, T, C), None for None: in one product where that is faster.
 
-    Not at inference, where a cache of keys and values would hold the whole product alive.
+    That is in training, of many tokens (at inference a cache of keys and values would hold the whole product alive),
+    and in a step of generation on a GPU.
     """
     present = [projection for projection in projections if projection is not None]
-    is_long = torch.is_grad_enabled() and x.shape[0] * x.shape[1] >= SIDE_BY_SIDE_FROM
     alike = len({projection.bias is None for projection in present}) == 1
-    if is_long and alike and all(map(_is_plain, present)):
-        weight = torch.cat([projection.weight for projection in present])
-        bias = None if present[0].bias is None else torch.cat([projection.bias for projection in present])
+    plain = alike and all(is_plain(projection, nn.Linear) for projection in present)
+    weights: list[Tensor] = [projection.weight for projection in present]
+    biases: list[Tensor] = [projection.bias for projection in present if projection.bias is not None]
+    if plain and serves(x, weights, biases):
+        made = products(x, weights, biases)
+    elif plain and torch.is_grad_enabled() and x.shape[0] * x.shape[1] >= SIDE_BY_SIDE_FROM:
+        weight, bias = torch.cat(weights), torch.cat(biases) if biases else None
         made = linear(x, weight, bias).split([projection.out_features for projection in present], dim=-1)
     else:
         made = [projection(x) for projection in present]
@@ -62,13 +68,13 @@ def side_by_side(x: Tensor, *projections: nn.Linear | None) -> list[Any]:
     return [None if projection is None else next(following) for projection in projections]
 
 
-def _is_plain(module: nn.Module) -> bool:
-    """A linear layer and nothing more: no adapter, no quantised or sharded weight, nobody listening."""
+def is_plain(module: nn.Module, *kinds: type[nn.Module]) -> bool:
+    """One of these kinds and nothing more: no adapter, no quantised or sharded weight, nobody listening."""
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
     everywhere = (modules._global_forward_hooks, modules._global_forward_pre_hooks, modules._global_backward_hooks)
-    if type(module) is not nn.Linear or "forward" in vars(module) or any(hooks) or any(everywhere):
+    if type(module) not in kinds or "forward" in vars(module) or any(hooks) or any(everywhere):
         return False
-    return type(module.weight) is nn.Parameter
+    return all(type(parameter) is nn.Parameter for parameter in module._parameters.values() if parameter is not None)
 
 
 def split(x: Tensor, head_width: int) -> Tensor:

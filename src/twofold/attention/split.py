@@ -14,11 +14,12 @@ from torch import Tensor, nn
 from torch.nn.functional import rms_norm
 
 from twofold.attention.cache import KeyValueBuffer, KeyValues
-from twofold.attention.heads import check_dropout, check_heads, check_input, merged, side_by_side, split
+from twofold.attention.heads import check_dropout, check_heads, check_input, is_plain, merged, side_by_side, split
 from twofold.attention.initialise import Init, init_of
 from twofold.attention.rotary import Rotary, Turn
 from twofold.kernels.api import split_attention
 from twofold.kernels.decode import decode_attention
+from twofold.kernels.turned import serves, turned
 
 
 class Kind(StrEnum):
@@ -123,19 +124,33 @@ class SplitSelfAttention(nn.Module):
         query, key, value, self_key, self_value = side_by_side(
             x, self.query, self.key, self.value, self.self_key, self.self_value
         )
-        query = self.query_norm(split(query, self.head_width))
-        key = self.key_norm(split(key, self.head_width))
-        value = split(value, self.head_width)
-        self_key = None if self_key is None else self.key_norm(split(self_key, self.head_width))
+        query, key, value = (split(tensor, self.head_width) for tensor in (query, key, value))
+        self_key = None if self_key is None else split(self_key, self.head_width)
         self_value = None if self_value is None else split(self_value, self.head_width)
         if isinstance(positions, Turn):
             turn = _checked(positions, x, self.head_width)
         else:
             turn = None if self.rotary is None else _turn(self.rotary, x, positions, query.dtype)
-        if turn is not None:
-            query, key = turn(query), turn(key)
-            self_key = None if self_key is None else turn(self_key)
+        query, key, self_key = self._placed(query, key, self_key, turn)
         return Projected(query, key, value, self_key, self_value)
+
+    def _placed(
+        self, query: Tensor, key: Tensor, self_key: Tensor | None, turn: Turn | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Normalised and turned."""
+        norms = [self.query_norm, self.key_norm]
+        gains: list[Tensor] = [norm.weight for norm in norms if isinstance(norm, HeadNorm)]
+        tensors = [tensor for tensor in (query, key, self_key) if tensor is not None]
+        one_kernel = len(gains) in (0, 2) and all(is_plain(norm, HeadNorm, nn.Identity) for norm in norms)
+        if turn is not None and one_kernel and serves(tensors, gains, turn):
+            eps = norms[0].eps if gains else 0.0
+            made = turned(query, key, self_key, *(gains or (None, None)), *turn, eps)
+            return made[0], made[1], None if self_key is None else made[2]
+        query, key = self.query_norm(query), self.key_norm(key)
+        self_key = None if self_key is None else self.key_norm(self_key)
+        if turn is not None:
+            query, key, self_key = turn(query), turn(key), None if self_key is None else turn(self_key)
+        return query, key, self_key
 
     def forward(
         self,

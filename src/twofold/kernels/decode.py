@@ -1,8 +1,9 @@
 """One step of generation over a cache that holds only what the *others* need: k and v of the past.
 
 A single token: write (k', v') into its slot, run ordinary attention, overwrite the slot with (k, v). The cache has
-exactly the standard size and any decode kernel serves. A chunk of several tokens must see both of a token's keys at
-once, so it writes (k, v) and runs split attention over the filled part.
+exactly the standard size and any decode kernel serves. On GPUs a kernel of our own takes the own pair from where it is
+and writes the slot once (`triton/step`). A chunk of several tokens must see both of a token's keys at once, so it
+writes (k, v) and runs split attention over the filled part.
 """
 
 from collections.abc import Callable
@@ -11,7 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from twofold.kernels import fused
 from twofold.kernels.api import split_attention
+from twofold.kernels.parts import empty_heads
 
 
 def decode_attention(
@@ -54,13 +57,64 @@ def decode_attention(
     if query.shape[2] > 1:
         write(key_cache, value_cache, key, value, length)
         return attend(query, keys, values, self_key, self_value, **options)
+    is_split = self_key is not None or self_value is not None
     own_key, own_value = key if self_key is None else self_key, value if self_value is None else self_value
+    if not is_split:
+        # Written once, which a compiler makes a part of whatever it is doing.
+        _write_slots(key_cache, value_cache, key, value, length)
+        return attend(query, keys, values, **options)
+    if attend is split_attention and _has_kernel(query, key_cache, value_cache, options):
+        scale = options.get("scale")
+        scale = query.shape[-1] ** -0.5 if scale is None else scale
+        return attend_and_write(query, key, value, own_key, own_value, key_cache, value_cache, length, scale)
     write(key_cache, value_cache, own_key, own_value, length)
     try:
         return attend(query, keys, values, **options)
     finally:
-        if self_key is not None or self_value is not None:
-            write(key_cache, value_cache, key, value, length)
+        write(key_cache, value_cache, key, value, length)
+
+
+def _has_kernel(query: Tensor, key_cache: Tensor, value_cache: Tensor, options: dict[str, Any]) -> bool:
+    """Whether `attend_and_write` serves: one token a sequence that sees all its past, with softmax as it is."""
+    plain = {
+        "is_causal": (True, False),
+        "enable_gqa": (True, query.shape[1] == key_cache.shape[1]),
+        "backend": ("auto",),
+    }
+    return (
+        fused.INSTALLED
+        and query.is_cuda
+        and query.dtype in (torch.bfloat16, torch.float16)
+        and query.shape[-1] == value_cache.shape[-1] <= 128
+        and query.numel() > 0
+        and query.shape[1] % key_cache.shape[1] == 0
+        and key_cache.stride(-1) == value_cache.stride(-1) == 1
+        and all(value is None or name == "scale" or value in plain.get(name, ()) for name, value in options.items())
+    )
+
+
+@torch.library.custom_op("twofold::attend_and_write", mutates_args=("key_cache", "value_cache"))
+def attend_and_write(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    self_key: Tensor,
+    self_value: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    length: int,
+    scale: float,
+) -> Tensor:
+    """`decode_attention` of one token a sequence, without a mask."""
+    from twofold.kernels.triton.step import step
+
+    with torch.cuda.device_of(query):
+        return step(query, key, value, self_key, self_value, key_cache, value_cache, length, scale)
+
+
+@attend_and_write.register_fake
+def _(query, *_):  # noqa: ANN001, ANN002, ANN202
+    return empty_heads(query)
 
 
 def _write_slots(key_cache: Tensor, value_cache: Tensor, key: Tensor, value: Tensor, length: int) -> None:

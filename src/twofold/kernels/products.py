@@ -1,0 +1,45 @@
+"""Few tokens times several weights in one launch: the projections of one step of generation.
+
+There a product is as fast as its weights can be read, and five launches cost more than the reading. This file says when
+the kernel serves and defines the torch.library op, which has no gradients; the kernel is in `triton/products`.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from twofold.kernels import fused
+
+# Tokens up to which all programs can hold all of them at once.
+MOST_TOKENS = 64
+# Weights of one launch: those of a query, a key, a value, and the own key and value.
+MOST_WEIGHTS = 5
+DTYPES = (torch.bfloat16, torch.float16)
+
+
+def serves(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> bool:
+    """Whether `products` may take x (..., K) and weights (N, K)."""
+    return (
+        fused.INSTALLED
+        and x.is_cuda
+        and not torch.is_grad_enabled()
+        and x.dtype in DTYPES
+        and 0 < x.numel() // x.shape[-1] <= MOST_TOKENS
+        and len(weights) <= MOST_WEIGHTS
+        and all(tensor.dtype == x.dtype and tensor.device == x.device for tensor in (*weights, *biases))
+    )
+
+
+@torch.library.custom_op("twofold::products", mutates_args=())
+def products(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> list[Tensor]:
+    """x (..., K) times each of the weights (N, K), transposed: tensors (..., N). `biases`: one a weight, or none."""
+    from twofold.kernels.triton import products as kernels
+
+    with torch.cuda.device_of(x):
+        return kernels.forward(x, weights, biases)
+
+
+@products.register_fake
+def _(x, weights, biases):  # noqa: ANN001, ANN202
+    return [x.new_empty((*x.shape[:-1], weight.shape[0])) for weight in weights]

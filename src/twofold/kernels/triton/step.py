@@ -1,0 +1,136 @@
+"""One step of generation: every new token over its past in the cache and itself, whose k and v join the cache.
+
+The first kernel attends to a part of the past, the second puts the parts and the token itself together and writes the
+slot: as many launches as a library's attention for one query has, and none for the slot.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from twofold.kernels.library import unit_stride
+from twofold.kernels.parts import empty_heads
+from twofold.kernels.triton.launch import strides
+from twofold.kernels.triton.tiles import LOG2E
+
+# Columns of a tile, warps and stages of the first kernel.
+COLUMNS, WARPS, STAGES = 64, 4, 4
+# Programs that fill a GPU several times over, and the most columns that one goes through alone.
+PROGRAMS, LONGEST = 528, 2048
+
+
+@triton.jit
+def parts_kernel(
+    p_query, p_key_cache, p_value_cache, p_parts, p_greatest, p_total,
+    s_query_b, s_query_h, s_query_t, s_key_b, s_key_h, s_key_t, s_value_b, s_value_h, s_value_t,
+    kv_heads, length, share, width, scale,
+    GROUPS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Columns part * share .. + share: unnormalised outputs, greatest scores and sums of one group of heads."""
+    batch, head = (tl.program_id(0) // kv_heads).to(tl.int64), (tl.program_id(0) % kv_heads).to(tl.int64)
+    part, rows, d = tl.program_id(1), tl.arange(0, ROWS), tl.arange(0, WIDTH)
+    row_mask = (rows < GROUPS)[:, None] & (d < width)[None, :]
+    p_query += batch * s_query_b + head * GROUPS * s_query_h
+    query = tl.load(p_query + rows[:, None] * s_query_h + d[None, :], mask=row_mask, other=0.0)
+    p_key_cache += batch * s_key_b + head * s_key_h
+    p_value_cache += batch * s_value_b + head * s_value_h
+    greatest = tl.full((ROWS,), float("-inf"), dtype=tl.float32)
+    total = tl.zeros((ROWS,), dtype=tl.float32)
+    out = tl.zeros((ROWS, WIDTH), dtype=tl.float32)
+    end = tl.minimum((part + 1) * share, length)
+    for start in range(part * share, end, COLUMNS):
+        columns = start + tl.arange(0, COLUMNS)
+        inside = (columns < end)[:, None] & (d < width)[None, :]
+        far = columns[:, None].to(tl.int64)
+        key = tl.load(p_key_cache + far * s_key_t + d[None, :], mask=inside, other=0.0)
+        value = tl.load(p_value_cache + far * s_value_t + d[None, :], mask=inside, other=0.0)
+        scores = tl.dot(query, tl.trans(key), input_precision="ieee") * (scale * LOG2E)
+        scores = tl.where((columns < end)[None, :], scores, float("-inf"))
+        risen = tl.maximum(greatest, tl.max(scores, 1))
+        weights, kept = tl.exp2(scores - risen[:, None]), tl.exp2(greatest - risen)
+        total = total * kept + tl.sum(weights, 1)
+        out = tl.dot(weights.to(value.dtype), value, out * kept[:, None], input_precision="ieee")
+        greatest = risen
+    # (batch and query head, part, width)
+    along = ((batch * kv_heads + head) * GROUPS + rows) * tl.num_programs(1) + part
+    tl.store(p_parts + along[:, None] * width + d[None, :], out, mask=row_mask)
+    tl.store(p_greatest + along, greatest, mask=rows < GROUPS)
+    tl.store(p_total + along, total, mask=rows < GROUPS)
+
+
+@triton.jit
+def join_kernel(
+    p_query, p_key, p_value, p_self_key, p_self_value, p_key_cache, p_value_cache, p_parts, p_greatest, p_total, p_out,
+    s_query_b, s_query_h, s_query_t, s_key_b, s_key_h, s_key_t, s_value_b, s_value_h, s_value_t,
+    s_self_key_b, s_self_key_h, s_self_key_t, s_self_value_b, s_self_value_h, s_self_value_t,
+    s_key_cache_b, s_key_cache_h, s_key_cache_t, s_value_cache_b, s_value_cache_h, s_value_cache_t,
+    heads, length, parts, width, scale,
+    GROUPS: tl.constexpr, PARTS: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """All parts and the token itself, one query head a program; the first head of a group writes the slot."""
+    along = tl.program_id(0).to(tl.int64)
+    batch, head = along // heads, along % heads
+    kv_head, d = head // GROUPS, tl.arange(0, WIDTH)
+    inside = d < width
+    query = tl.load(p_query + batch * s_query_b + head * s_query_h + d, mask=inside, other=0.0).to(tl.float32)
+    self_key = tl.load(p_self_key + batch * s_self_key_b + kv_head * s_self_key_h + d, mask=inside, other=0.0)
+    self_value = tl.load(p_self_value + batch * s_self_value_b + kv_head * s_self_value_h + d, mask=inside, other=0.0)
+    own = tl.sum(query * self_key.to(tl.float32), 0) * (scale * LOG2E)
+    part = tl.arange(0, PARTS)
+    greatest = tl.load(p_greatest + along * parts + part, mask=part < parts, other=float("-inf"))
+    total = tl.load(p_total + along * parts + part, mask=part < parts, other=0.0)
+    tile = tl.load(
+        p_parts + (along * parts + part)[:, None] * width + d[None, :],
+        mask=(part < parts)[:, None] & inside[None, :], other=0.0,
+    )  # fmt: skip
+    highest = tl.maximum(tl.max(greatest, 0), own)
+    shares, own_share = tl.exp2(greatest - highest), tl.exp2(own - highest)
+    out = tl.sum(tile * shares[:, None], 0) + own_share * self_value.to(tl.float32)
+    out = out / (tl.sum(total * shares, 0) + own_share)
+    tl.store(p_out + along * width + d, out.to(p_out.dtype.element_ty), mask=inside)
+    if head % GROUPS == 0:
+        key = tl.load(p_key + batch * s_key_b + kv_head * s_key_h + d, mask=inside, other=0.0)
+        value = tl.load(p_value + batch * s_value_b + kv_head * s_value_h + d, mask=inside, other=0.0)
+        slot = tl.cast(length, tl.int64)
+        p_key_cache += batch * s_key_cache_b + kv_head * s_key_cache_h + slot * s_key_cache_t
+        p_value_cache += batch * s_value_cache_b + kv_head * s_value_cache_h + slot * s_value_cache_t
+        tl.store(p_key_cache + d, key, mask=inside)
+        tl.store(p_value_cache + d, value, mask=inside)
+
+
+def step(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    self_key: Tensor,
+    self_value: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    length: int,
+    scale: float,
+) -> Tensor:
+    """Output (B, Hq, 1, D) of one token a sequence over `length` slots and itself; k and v are written to the next slot."""
+    query, key, value, self_key, self_value = map(unit_stride, (query, key, value, self_key, self_value))
+    B, H, _, D = query.shape
+    kv_heads = key.shape[1]
+    wanted = max(triton.cdiv(PROGRAMS, B * kv_heads), triton.cdiv(length, LONGEST))
+    share = max(triton.cdiv(triton.cdiv(length, wanted), COLUMNS), 1) * COLUMNS
+    parts = max(triton.cdiv(length, share), 1)
+    outs, greatest, total = (
+        torch.empty((B, H, parts, *rest), dtype=torch.float32, device=query.device) for rest in ((D,), (), ())
+    )
+    groups, width = H // kv_heads, max(triton.next_power_of_2(D), 16)
+    parts_kernel[(B * kv_heads, parts)](
+        query, key_cache, value_cache, outs, greatest, total, *strides(query, key_cache, value_cache),
+        kv_heads, length, share, D, scale,
+        GROUPS=groups, ROWS=max(triton.next_power_of_2(groups), 16), COLUMNS=COLUMNS, WIDTH=width,
+        num_warps=WARPS, num_stages=STAGES,
+    )  # fmt: skip
+    out = empty_heads(query)
+    join_kernel[(B * H,)](
+        query, key, value, self_key, self_value, key_cache, value_cache, outs, greatest, total, out,
+        *strides(query, key, value, self_key, self_value, key_cache, value_cache),
+        H, length, parts, D, scale, GROUPS=groups, PARTS=triton.next_power_of_2(parts), WIDTH=width, num_warps=1,
+    )  # fmt: skip
+    return out

@@ -1,0 +1,246 @@
+"""Normalise and turn heads: one kernel for queries, keys and own keys, forward and backward.
+
+A program holds TOKENS tokens and goes through HEADS heads of them. The two halves of a head are separate tiles, since a
+turn mixes feature j with feature j + D/2.
+"""
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from twofold.kernels.library import unit_stride
+from twofold.kernels.parts import empty_heads
+from twofold.kernels.triton.launch import strides
+
+# Elements of half a tile, a program's heads where there are many tokens, and its warps.
+ELEMENTS, HEADS, WARPS = 2048, 4, 4
+
+
+@triton.jit
+def _halves(pointer, offsets, half, mask, HALF: tl.constexpr):
+    """Both halves of rows that begin at `offsets`, in float32."""
+    d = tl.arange(0, HALF)[None, :]
+    first = tl.load(pointer + offsets[:, None] + d, mask=mask, other=0.0).to(tl.float32)
+    second = tl.load(pointer + offsets[:, None] + half + d, mask=mask, other=0.0).to(tl.float32)
+    return first, second
+
+
+@triton.jit
+def _store_halves(pointer, offsets, first, second, half, mask, HALF: tl.constexpr):
+    d = tl.arange(0, HALF)[None, :]
+    tl.store(pointer + offsets[:, None] + d, first.to(pointer.dtype.element_ty), mask=mask)
+    tl.store(pointer + offsets[:, None] + half + d, second.to(pointer.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _gain_halves(pointer, half, HALF: tl.constexpr):
+    d = tl.arange(0, HALF)
+    first = tl.load(pointer + d, mask=d < half, other=0.0).to(tl.float32)
+    second = tl.load(pointer + half + d, mask=d < half, other=0.0).to(tl.float32)
+    return first[None, :], second[None, :]
+
+
+@triton.jit
+def _turn_heads(
+    p_x, p_y, p_gain, p_cos, p_sin, s_b, s_h, s_t, s_cos_b, s_cos_t, first_head, heads, T, total, half, eps,
+    NORM: tl.constexpr, TOKENS: tl.constexpr, HALF: tl.constexpr, HEADS: tl.constexpr,
+):  # fmt: skip
+    tokens = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)
+    batch, t = (tokens // T).to(tl.int64), tokens % T
+    mask = (tokens < total)[:, None] & (tl.arange(0, HALF) < half)[None, :]
+    cos_first, cos_second = _halves(p_cos, batch * s_cos_b + t * s_cos_t, half, mask, HALF)
+    sin_first, sin_second = _halves(p_sin, batch * s_cos_b + t * s_cos_t, half, mask, HALF)
+    if NORM:
+        gain_first, gain_second = _gain_halves(p_gain, half, HALF)
+    for head in range(first_head, tl.minimum(first_head + HEADS, heads)):
+        x_first, x_second = _halves(p_x, batch * s_b + head * s_h + t * s_t, half, mask, HALF)
+        if NORM:
+            mean = (tl.sum(x_first * x_first, 1) + tl.sum(x_second * x_second, 1)) / (2 * half)
+            inverse = tl.rsqrt(mean + eps)[:, None]
+            x_first, x_second = x_first * inverse * gain_first, x_second * inverse * gain_second
+        y_first = x_first * cos_first - x_second * sin_first
+        y_second = x_second * cos_second + x_first * sin_second
+        rows = (tokens.to(tl.int64) * heads + head) * (2 * half)
+        _store_halves(p_y, rows, y_first, y_second, half, mask, HALF)
+
+
+@triton.jit
+def forward_kernel(
+    p_query, p_key, p_self_key, p_turned_query, p_turned_key, p_turned_self_key, p_query_gain, p_key_gain, p_cos, p_sin,
+    s_query_b, s_query_h, s_query_t, s_key_b, s_key_h, s_key_t, s_self_key_b, s_self_key_h, s_self_key_t,
+    s_cos_b, s_cos_t, query_heads, key_heads, T, total, half, eps,
+    NORM: tl.constexpr, TOKENS: tl.constexpr, HALF: tl.constexpr, HEADS: tl.constexpr,
+):  # fmt: skip
+    share, query_shares, key_shares = tl.program_id(1), tl.cdiv(query_heads, HEADS), tl.cdiv(key_heads, HEADS)
+    if share < query_shares:
+        _turn_heads(
+            p_query, p_turned_query, p_query_gain, p_cos, p_sin, s_query_b, s_query_h, s_query_t, s_cos_b, s_cos_t,
+            share * HEADS, query_heads, T, total, half, eps, NORM, TOKENS, HALF, HEADS,
+        )  # fmt: skip
+    elif share < query_shares + key_shares:
+        _turn_heads(
+            p_key, p_turned_key, p_key_gain, p_cos, p_sin, s_key_b, s_key_h, s_key_t, s_cos_b, s_cos_t,
+            (share - query_shares) * HEADS, key_heads, T, total, half, eps, NORM, TOKENS, HALF, HEADS,
+        )  # fmt: skip
+    else:
+        _turn_heads(
+            p_self_key, p_turned_self_key, p_key_gain, p_cos, p_sin, s_self_key_b, s_self_key_h, s_self_key_t,
+            s_cos_b, s_cos_t, (share - query_shares - key_shares) * HEADS, key_heads, T, total, half, eps,
+            NORM, TOKENS, HALF, HEADS,
+        )  # fmt: skip
+
+
+@triton.jit
+def _turn_heads_back(
+    p_grad, p_x, p_out, p_gain, p_of_gain, p_cos, p_sin, s_grad_b, s_grad_h, s_grad_t, s_b, s_h, s_t, s_cos_b, s_cos_t,
+    first_head, heads, T, total, half, eps,
+    NORM: tl.constexpr, TOKENS: tl.constexpr, HALF: tl.constexpr, HEADS: tl.constexpr,
+):  # fmt: skip
+    tokens = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)
+    batch, t = (tokens // T).to(tl.int64), tokens % T
+    mask = (tokens < total)[:, None] & (tl.arange(0, HALF) < half)[None, :]
+    cos_first, cos_second = _halves(p_cos, batch * s_cos_b + t * s_cos_t, half, mask, HALF)
+    sin_first, sin_second = _halves(p_sin, batch * s_cos_b + t * s_cos_t, half, mask, HALF)
+    if NORM:
+        gain_first, gain_second = _gain_halves(p_gain, half, HALF)
+        of_gain_first = tl.zeros((HALF,), dtype=tl.float32)
+        of_gain_second = tl.zeros((HALF,), dtype=tl.float32)
+    for head in range(first_head, tl.minimum(first_head + HEADS, heads)):
+        dy_first, dy_second = _halves(p_grad, batch * s_grad_b + head * s_grad_h + t * s_grad_t, half, mask, HALF)
+        dx_first = dy_first * cos_first + dy_second * sin_second
+        dx_second = dy_second * cos_second - dy_first * sin_first
+        if NORM:
+            x_first, x_second = _halves(p_x, batch * s_b + head * s_h + t * s_t, half, mask, HALF)
+            mean = (tl.sum(x_first * x_first, 1) + tl.sum(x_second * x_second, 1)) / (2 * half)
+            inverse = tl.rsqrt(mean + eps)[:, None]
+            x_first, x_second = x_first * inverse, x_second * inverse
+            of_gain_first += tl.sum(dx_first * x_first, 0)
+            of_gain_second += tl.sum(dx_second * x_second, 0)
+            dx_first, dx_second = dx_first * gain_first, dx_second * gain_second
+            along = (tl.sum(dx_first * x_first, 1) + tl.sum(dx_second * x_second, 1))[:, None] / (2 * half)
+            dx_first, dx_second = (dx_first - x_first * along) * inverse, (dx_second - x_second * along) * inverse
+        rows = (tokens.to(tl.int64) * heads + head) * (2 * half)
+        _store_halves(p_out, rows, dx_first, dx_second, half, mask, HALF)
+    if NORM:
+        d = tl.arange(0, HALF)
+        p_of_gain += (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)) * (2 * half)
+        tl.store(p_of_gain + d, of_gain_first, mask=d < half)
+        tl.store(p_of_gain + half + d, of_gain_second, mask=d < half)
+
+
+@triton.jit
+def backward_kernel(
+    p_grad_query, p_grad_key, p_grad_self_key, p_query, p_key, p_self_key, p_of_query, p_of_key, p_of_self_key,
+    p_query_gain, p_key_gain, p_of_gain, p_cos, p_sin,
+    s_grad_query_b, s_grad_query_h, s_grad_query_t, s_grad_key_b, s_grad_key_h, s_grad_key_t,
+    s_grad_self_key_b, s_grad_self_key_h, s_grad_self_key_t,
+    s_query_b, s_query_h, s_query_t, s_key_b, s_key_h, s_key_t, s_self_key_b, s_self_key_h, s_self_key_t,
+    s_cos_b, s_cos_t, query_heads, key_heads, T, total, half, eps,
+    NORM: tl.constexpr, TOKENS: tl.constexpr, HALF: tl.constexpr, HEADS: tl.constexpr,
+):  # fmt: skip
+    """Besides the gradients, each program's share of the gains' gradients: (token blocks, shares of heads, D)."""
+    share, query_shares, key_shares = tl.program_id(1), tl.cdiv(query_heads, HEADS), tl.cdiv(key_heads, HEADS)
+    if share < query_shares:
+        _turn_heads_back(
+            p_grad_query, p_query, p_of_query, p_query_gain, p_of_gain, p_cos, p_sin,
+            s_grad_query_b, s_grad_query_h, s_grad_query_t, s_query_b, s_query_h, s_query_t, s_cos_b, s_cos_t,
+            share * HEADS, query_heads, T, total, half, eps, NORM, TOKENS, HALF, HEADS,
+        )  # fmt: skip
+    elif share < query_shares + key_shares:
+        _turn_heads_back(
+            p_grad_key, p_key, p_of_key, p_key_gain, p_of_gain, p_cos, p_sin,
+            s_grad_key_b, s_grad_key_h, s_grad_key_t, s_key_b, s_key_h, s_key_t, s_cos_b, s_cos_t,
+            (share - query_shares) * HEADS, key_heads, T, total, half, eps, NORM, TOKENS, HALF, HEADS,
+        )  # fmt: skip
+    else:
+        _turn_heads_back(
+            p_grad_self_key, p_self_key, p_of_self_key, p_key_gain, p_of_gain, p_cos, p_sin,
+            s_grad_self_key_b, s_grad_self_key_h, s_grad_self_key_t, s_self_key_b, s_self_key_h, s_self_key_t,
+            s_cos_b, s_cos_t, (share - query_shares - key_shares) * HEADS, key_heads, T, total, half, eps,
+            NORM, TOKENS, HALF, HEADS,
+        )  # fmt: skip
+
+
+def forward(
+    query: Tensor,
+    key: Tensor,
+    self_key: Tensor | None,
+    query_gain: Tensor | None,
+    key_gain: Tensor | None,
+    cos: Tensor,
+    sin: Tensor,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    tensors = [unit_stride(tensor) for tensor in (query, key, key if self_key is None else self_key)]
+    out = [empty_heads(tensor) for tensor in tensors]
+    grid, switches = _launch(query, key, self_key, query_gain)
+    cos, sin, *turn_strides = _turn(query, cos, sin)
+    forward_kernel[grid](
+        *tensors, *out, *_gains(query_gain, key_gain, cos), cos, sin,
+        *strides(*tensors), *turn_strides, *_sizes(query, key), eps, **switches,
+    )  # fmt: skip
+    return out[0], out[1], key.new_empty(0) if self_key is None else out[2]
+
+
+def backward(
+    grad_query: Tensor,
+    grad_key: Tensor,
+    grad_self_key: Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    self_key: Tensor | None,
+    query_gain: Tensor | None,
+    key_gain: Tensor | None,
+    cos: Tensor,
+    sin: Tensor,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    grads = [unit_stride(tensor) for tensor in (grad_query, grad_key, grad_key if self_key is None else grad_self_key)]
+    tensors = [unit_stride(tensor) for tensor in (query, key, key if self_key is None else self_key)]
+    out = [empty_heads(tensor) for tensor in tensors]
+    grid, switches = _launch(query, key, self_key, query_gain)
+    D = query.shape[-1]
+    of_gain = torch.empty((*grid, D if switches["NORM"] else 0), dtype=torch.float32, device=query.device)
+    cos, sin, *turn_strides = _turn(query, cos, sin)
+    backward_kernel[grid](
+        *grads, *tensors, *out, *_gains(query_gain, key_gain, cos), of_gain, cos, sin,
+        *strides(*grads, *tensors), *turn_strides, *_sizes(query, key), eps, **switches,
+    )  # fmt: skip
+    query_shares = triton.cdiv(query.shape[1], switches["HEADS"])
+    of_gains = of_gain[:, :query_shares].sum((0, 1)), of_gain[:, query_shares:].sum((0, 1))
+    return out[0], out[1], key.new_empty(0) if self_key is None else out[2], *of_gains
+
+
+def _launch(
+    query: Tensor, key: Tensor, self_key: Tensor | None, gain: Tensor | None
+) -> tuple[tuple[int, int], dict[str, Any]]:
+    half = triton.next_power_of_2(query.shape[-1] // 2)
+    total = query.shape[0] * query.shape[2]
+    tokens = min(max(ELEMENTS // half, 1), triton.next_power_of_2(total))
+    # Few tokens: as many programs as heads, rather than one that goes through them.
+    heads = HEADS if total > tokens else 1
+    shares = triton.cdiv(query.shape[1], heads) + triton.cdiv(key.shape[1], heads) * (1 if self_key is None else 2)
+    switches = {"NORM": gain is not None, "TOKENS": tokens, "HALF": half, "HEADS": heads, "num_warps": WARPS}
+    return (triton.cdiv(total, tokens), shares), switches
+
+
+def _gains(query_gain: Tensor | None, key_gain: Tensor | None, stand_in: Tensor) -> list[Tensor]:
+    """A kernel that does not normalise never looks behind the stand-in."""
+    return [stand_in if gain is None else gain.contiguous() for gain in (query_gain, key_gain)]
+
+
+def _turn(query: Tensor, cos: Tensor, sin: Tensor) -> tuple[Any, ...]:
+    """cos and sin as (B or 1, 1, T, D), dense along D and alike, and their strides along batch and tokens."""
+    cos, sin = (tensor.expand(query.shape[0], 1, *tensor.shape[-2:]) for tensor in (cos, sin))
+    cos, sin = unit_stride(cos), unit_stride(sin)
+    if cos.stride() != sin.stride():
+        cos, sin = cos.contiguous(), sin.contiguous()
+    return cos, sin, cos.stride(0), cos.stride(2)
+
+
+def _sizes(query: Tensor, key: Tensor) -> tuple[int, int, int, int, int]:
+    B, H, T, D = query.shape
+    return H, key.shape[1], T, B * T, D // 2

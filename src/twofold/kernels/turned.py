@@ -1,0 +1,119 @@
+"""Queries and keys on their way to attention, normalised and turned: q, k and k' in one launch, and so their gradients.
+
+    x -> turn(gain * x / rms(x))
+
+A compiler makes several kernels of this, each far from the speed of its bytes (LOG.md). This file says when the kernel
+serves and defines the torch.library op; the kernels are in `triton/turn`.
+"""
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from twofold.kernels import fused
+from twofold.kernels.parts import empty_heads
+
+DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+
+def serves(tensors: list[Tensor], gains: list[Tensor], turn: tuple[Tensor, Tensor]) -> bool:
+    """Whether `turned` may take these heads (B, H, T, D), gains (D,), cos and sin (..., T, D)."""
+    first = tensors[0]
+    return (
+        fused.INSTALLED
+        and first.is_cuda
+        and first.dtype in DTYPES
+        and first.numel() > 0
+        and first.shape[-1] % 2 == 0
+        and first.shape[-1] <= fused.WIDEST
+        and all(tensor.dtype == first.dtype and tensor.device == first.device for tensor in tensors)
+        and all(tensor.device == first.device for tensor in (*gains, *turn))
+        and not any(tensor.requires_grad for tensor in turn)
+        and not _have_tangents(*tensors, *gains)
+    )
+
+
+def _have_tangents(*tensors: Tensor) -> bool:
+    if torch.compiler.is_compiling():
+        return False
+    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)
+
+
+@torch.library.custom_op("twofold::turned", mutates_args=())
+def turned(
+    query: Tensor,
+    key: Tensor,
+    self_key: Tensor | None,
+    query_gain: Tensor | None,
+    key_gain: Tensor | None,
+    cos: Tensor,
+    sin: Tensor,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of query (B, Hq, T, D), key and self_key (B, Hkv, T, D); an empty tensor of a self_key that is not there.
+
+    Without gains nothing is normalised. cos and sin: (..., T, D), as a `Turn` holds them.
+    """
+    from twofold.kernels.triton import turn
+
+    with torch.cuda.device_of(query):
+        return turn.forward(query, key, self_key, query_gain, key_gain, cos, sin, eps)
+
+
+@turned.register_fake
+def _(query, key, self_key, *_):  # noqa: ANN001, ANN002, ANN202
+    return empty_heads(query), empty_heads(key), key.new_empty(0) if self_key is None else empty_heads(self_key)
+
+
+@torch.library.custom_op("twofold::turned_backward", mutates_args=())
+def turned_backward(
+    grad_query: Tensor,
+    grad_key: Tensor,
+    grad_self_key: Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    self_key: Tensor | None,
+    query_gain: Tensor | None,
+    key_gain: Tensor | None,
+    cos: Tensor,
+    sin: Tensor,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of query, key and self_key, and of the gains in float32; an empty tensor for what is not there."""
+    from twofold.kernels.triton import turn
+
+    grads = (grad_query, grad_key, grad_self_key)
+    with torch.cuda.device_of(query):
+        return turn.backward(*grads, query, key, self_key, query_gain, key_gain, cos, sin, eps)
+
+
+@turned_backward.register_fake
+def _(grad_query, grad_key, grad_self_key, query, key, self_key, query_gain, *_):  # noqa: ANN001, ANN002, ANN202
+    own = key.new_empty(0) if self_key is None else empty_heads(self_key)
+    width = 0 if query_gain is None else query.shape[-1]
+    gains = (query.new_empty(width, dtype=torch.float32) for _ in range(2))
+    return empty_heads(query), empty_heads(key), own, *gains
+
+
+def _keep(ctx, inputs, output) -> None:  # noqa: ANN001
+    *tensors, eps = inputs
+    ctx.save_for_backward(*tensors)
+    ctx.eps = eps
+    del output
+
+
+def _backward(ctx, grad_query, grad_key, grad_self_key):  # noqa: ANN001, ANN202
+    query, key, self_key, query_gain, key_gain, cos, sin = ctx.saved_tensors
+    own = None if self_key is None else grad_self_key
+    *grads, of_query_gain, of_key_gain = turned_backward(
+        grad_query, grad_key, own, query, key, self_key, query_gain, key_gain, cos, sin, ctx.eps
+    )
+    if self_key is None:
+        grads[2] = None
+    of_gains = (None, None)
+    if query_gain is not None:
+        of_gains = (of_query_gain.to(query_gain.dtype), of_key_gain.to(key_gain.dtype))
+    return *grads, *of_gains, None, None, None
+
+
+turned.register_autograd(_backward, setup_context=_keep)
