@@ -81,13 +81,14 @@ def _has_kernel(query: Tensor, key_cache: Tensor, value_cache: Tensor, options: 
         "enable_gqa": (True, query.shape[1] == key_cache.shape[1]),
         "backend": ("auto",),
     }
-    return (
+    return bool(
         fused.INSTALLED
         and query.is_cuda
         and query.dtype in (torch.bfloat16, torch.float16)
         and query.shape[-1] == value_cache.shape[-1] <= 128
         and query.numel() > 0
         and query.shape[1] % key_cache.shape[1] == 0
+        and (options.get("enable_gqa") or not grouped)
         and key_cache.stride(-1) == value_cache.stride(-1) == 1
         and all(value is None or name == "scale" or value in plain.get(name, ()) for name, value in options.items())
     )
