@@ -160,3 +160,29 @@ def test_steps_on_a_gpu_are_the_causal_pass(kind):
         ]
     torch.testing.assert_close(torch.cat(outs, dim=2).double(), exact, rtol=3e-3, atol=3e-3)
     assert torch.equal(key_cache[:, :, :9], tensors[1])
+
+
+@pytest.mark.gpu
+def test_a_layer_steps_by_the_kernel(monkeypatch):
+    from twofold import SplitSelfAttention
+    from twofold.attention.cache import KeyValueBuffer
+    from twofold.kernels import decode
+
+    called = []
+
+    def listening(*arguments):
+        called.append(arguments[7])
+        return attend_and_write(*arguments)
+
+    monkeypatch.setattr(decode, "attend_and_write", listening)
+    layer = SplitSelfAttention(64, 4, kv_heads=2, init="independent", device="cuda", dtype=torch.float16)
+    x = torch.randn(2, 5, 64, device="cuda", dtype=torch.float16)
+    past = KeyValueBuffer(*(torch.zeros(2, 2, 8, 16, device="cuda", dtype=torch.float16) for _ in range(2)), 0)
+    outs = []
+    with torch.no_grad():
+        exact, _ = layer(x, is_causal=True)
+        for t in range(5):
+            out, past = layer(x[:, t : t + 1], past)
+            outs.append(out)
+    assert called == [0, 1, 2, 3, 4]
+    torch.testing.assert_close(torch.cat(outs, dim=1), exact, rtol=3e-3, atol=3e-3)

@@ -76,11 +76,7 @@ def decode_attention(
 
 def _has_kernel(query: Tensor, key_cache: Tensor, value_cache: Tensor, options: dict[str, Any]) -> bool:
     """Whether `attend_and_write` serves: one token a sequence that sees all its past, with softmax as it is."""
-    plain = {
-        "is_causal": (True, False),
-        "enable_gqa": (True, query.shape[1] == key_cache.shape[1]),
-        "backend": ("auto",),
-    }
+    plain = {"is_causal": (True, False), "enable_gqa": (True, False), "backend": ("auto",), "dropout_p": (0,)}
     return bool(
         fused.INSTALLED
         and query.is_cuda
@@ -88,7 +84,7 @@ def _has_kernel(query: Tensor, key_cache: Tensor, value_cache: Tensor, options: 
         and query.shape[-1] == value_cache.shape[-1] <= 128
         and query.numel() > 0
         and query.shape[1] % key_cache.shape[1] == 0
-        and (options.get("enable_gqa") or not grouped)
+        and (options.get("enable_gqa") or query.shape[1] == key_cache.shape[1])
         and key_cache.stride(-1) == value_cache.stride(-1) == 1
         and all(value is None or name == "scale" or value in plain.get(name, ()) for name, value in options.items())
     )
