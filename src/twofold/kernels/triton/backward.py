@@ -46,14 +46,15 @@ def _weights(
 
 @triton.jit
 def _walk_columns(
-    start, stop, grad_query, query, grad, delta, lse, shift, p_key, s_key, p_value, s_value, rows,
+    start, stop, gap_at, gap, grad_query, query, grad, delta, lse, shift, p_key, s_key, p_value, s_value, rows,
     p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
     MASKED: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
     IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
     SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """What the keys from start to stop add to the gradient of a tile of queries."""
-    for first in range(start, stop, COLUMNS):
+    """What the keys from start to stop add to the gradient of a tile of queries; gap as in the forward kernel."""
+    for step in range(start, stop, COLUMNS):
+        first = step if MASKED else tl.where(step < gap_at, step, step + gap)
         columns = first + tl.arange(0, COLUMNS)
         limit = S if MASKED else first + COLUMNS
         key = load_rows(p_key, first, s_key, limit, width, COLUMNS, WIDTH, EXACT_WIDTH, MASKED)
@@ -167,29 +168,28 @@ def rows_kernel(
     left, right = column_range(first_row, last_row, S, first_own, window, COLUMNS, IS_CAUSAL, WINDOW)
     ALL_MASKED: tl.constexpr = WINDOW or SEGMENTS or MASK != "none"
     near, far = left, right
+    whole = right
     if not ALL_MASKED:
         near = (first_row + first_own) // COLUMNS * COLUMNS
         far = tl.minimum(right, tl.cdiv(last_row + first_own + 1, COLUMNS) * COLUMNS)
+        whole = far if IS_CAUSAL else tl.maximum(far, S // COLUMNS * COLUMNS)
         grad_query = _walk_columns(
-            left, near, grad_query, query, grad, delta, lse, shift, p_key, s_key_t, p_value, s_value_t,
-            rows, p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
+            left, whole - (far - near), near, far - near, grad_query, query, grad, delta, lse, shift,
+            p_key, s_key_t, p_value, s_value_t, rows, p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width,
+            scale, softcap, dropout, window,
             False, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
         )  # fmt: skip
     grad_query = _walk_columns(
-        near, far, grad_query, query, grad, delta, lse, shift, p_key, s_key_t, p_value, s_value_t,
-        rows, p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
+        near, far, 0, 0, grad_query, query, grad, delta, lse, shift,
+        p_key, s_key_t, p_value, s_value_t, rows, p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width,
+        scale, softcap, dropout, window,
         True, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
     )  # fmt: skip
     if not (IS_CAUSAL or ALL_MASKED):
-        whole = tl.maximum(far, S // COLUMNS * COLUMNS)
         grad_query = _walk_columns(
-            far, whole, grad_query, query, grad, delta, lse, shift, p_key, s_key_t, p_value, s_value_t,
-            rows, p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
-            False, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
-        )  # fmt: skip
-        grad_query = _walk_columns(
-            whole, S, grad_query, query, grad, delta, lse, shift, p_key, s_key_t, p_value, s_value_t,
-            rows, p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
+            whole, S, 0, 0, grad_query, query, grad, delta, lse, shift,
+            p_key, s_key_t, p_value, s_value_t, rows, p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width,
+            scale, softcap, dropout, window,
             True, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
         )  # fmt: skip
     store_rows(p_grad_query + new, grad_query * scale, first_row, s_new_t, T, width, ROWS, WIDTH, EXACT_WIDTH)
@@ -197,14 +197,15 @@ def rows_kernel(
 
 @triton.jit
 def _walk_rows(
-    start, stop, grad_key, grad_value, key, value, p_query, s_query, p_grad, s_grad, p_softmax, s_softmax, p_delta,
+    start, stop, gap_at, gap, grad_key, grad_value, key, value, p_query, s_query, p_grad, s_grad, p_softmax, s_softmax, p_delta,
     columns, p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
     MASKED: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, ROWS: tl.constexpr,
     IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
     SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """What the queries from start to stop add to the gradients of a tile of keys and values; tiles lie (columns, rows)."""
-    for first in range(start, stop, ROWS):
+    for step in range(start, stop, ROWS):
+        first = step if MASKED else tl.where(step < gap_at, step, step + gap)
         rows = first + tl.arange(0, ROWS)
         limit = T if MASKED else first + ROWS
         query = load_rows(p_query, first, s_query, limit, width, ROWS, WIDTH, EXACT_WIDTH, MASKED)
@@ -285,30 +286,24 @@ def columns_kernel(
         seed = 0
         if DROPOUT:
             seed = tl.load(p_seed) + (batch * H + head).to(tl.int32)
-        if not (IS_CAUSAL or ALL_MASKED):
+        if not ALL_MASKED:
             grad_key, grad_value = _walk_rows(
-                top, near, grad_key, grad_value, key, value, p_query_head, s_query_t, p_grad_head, s_grad_t,
-                p_softmax + here, s_softmax, p_delta + here, columns, p_mask_head, s_mask_row, s_mask_column,
-                p_segments, seed, T, S, width, scale, softcap, dropout, window,
+                top, whole - (far - near), near, far - near, grad_key, grad_value, key, value, p_query_head, s_query_t,
+                p_grad_head, s_grad_t, p_softmax + here, s_softmax, p_delta + here, columns, p_mask_head, s_mask_row,
+                s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
                 False, WIDTH, EXACT_WIDTH, ROWS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
             )  # fmt: skip
         grad_key, grad_value = _walk_rows(
-            near, far, grad_key, grad_value, key, value, p_query_head, s_query_t, p_grad_head, s_grad_t,
-            p_softmax + here, s_softmax, p_delta + here, columns, p_mask_head, s_mask_row, s_mask_column,
-            p_segments, seed, T, S, width, scale, softcap, dropout, window,
+            near, far, 0, 0, grad_key, grad_value, key, value, p_query_head, s_query_t,
+            p_grad_head, s_grad_t, p_softmax + here, s_softmax, p_delta + here, columns, p_mask_head, s_mask_row,
+            s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
             True, WIDTH, EXACT_WIDTH, ROWS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
         )  # fmt: skip
         if not ALL_MASKED:
             grad_key, grad_value = _walk_rows(
-                far, whole, grad_key, grad_value, key, value, p_query_head, s_query_t, p_grad_head, s_grad_t,
-                p_softmax + here, s_softmax, p_delta + here, columns, p_mask_head, s_mask_row, s_mask_column,
-                p_segments, seed, T, S, width, scale, softcap, dropout, window,
-                False, WIDTH, EXACT_WIDTH, ROWS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
-            )  # fmt: skip
-            grad_key, grad_value = _walk_rows(
-                whole, bottom, grad_key, grad_value, key, value, p_query_head, s_query_t, p_grad_head, s_grad_t,
-                p_softmax + here, s_softmax, p_delta + here, columns, p_mask_head, s_mask_row, s_mask_column,
-                p_segments, seed, T, S, width, scale, softcap, dropout, window,
+                whole, bottom, 0, 0, grad_key, grad_value, key, value, p_query_head, s_query_t,
+                p_grad_head, s_grad_t, p_softmax + here, s_softmax, p_delta + here, columns, p_mask_head, s_mask_row,
+                s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
                 True, WIDTH, EXACT_WIDTH, ROWS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
             )  # fmt: skip
     new = batch * s_new_b + kv_head * s_new_h

@@ -22,14 +22,18 @@ from twofold.kernels.triton.tiles import (
 
 @triton.jit
 def _walk(
-    start, stop, m, l, out, query, shift, p_key, s_key, p_value, s_value, rows, p_mask, s_mask_row, s_mask_column,
+    start, stop, gap_at, gap, m, l, out, query, shift, p_key, s_key, p_value, s_value, rows, p_mask, s_mask_row, s_mask_column,
     p_segments, seed, T, S, width, scale, softcap, dropout, window,
     MASKED: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
     IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
     SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Take the keys and values from start to stop into the running softmax. MASKED: some pairs may not meet."""
-    for first in range(start, stop, COLUMNS):
+    """Take the keys and values from start to stop into the running softmax. MASKED: some pairs may not meet.
+
+    From gap_at on, `gap` columns lie between: one loop to the left and right of the own slots keeps its pipeline full.
+    """
+    for step in range(start, stop, COLUMNS):
+        first = step if MASKED else tl.where(step < gap_at, step, step + gap)
         columns = first + tl.arange(0, COLUMNS)
         limit = S if MASKED else first + COLUMNS
         key = load_rows(p_key, first, s_key, limit, width, COLUMNS, WIDTH, EXACT_WIDTH, MASKED)
@@ -122,29 +126,25 @@ def forward_kernel(
     # Between near and far lie the blocks that hold own slots; outside them, without masks, every pair may meet.
     ALL_MASKED: tl.constexpr = WINDOW or SEGMENTS or MASK != "none"
     near, far = left, right
+    whole = right
     if not ALL_MASKED:
         near = (first_row + first_own) // COLUMNS * COLUMNS
         far = tl.minimum(right, tl.cdiv(last_row + first_own + 1, COLUMNS) * COLUMNS)
+        whole = far if IS_CAUSAL else tl.maximum(far, S // COLUMNS * COLUMNS)
         m, l, out = _walk(
-            left, near, m, l, out, query, shift, p_key, s_key_t, p_value, s_value_t, rows, p_mask, s_mask_row,
-            s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
+            left, whole - (far - near), near, far - near, m, l, out, query, shift, p_key, s_key_t, p_value, s_value_t, rows,
+            p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
             False, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
         )  # fmt: skip
     m, l, out = _walk(
-        near, far, m, l, out, query, shift, p_key, s_key_t, p_value, s_value_t, rows, p_mask, s_mask_row,
-        s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
+        near, far, 0, 0, m, l, out, query, shift, p_key, s_key_t, p_value, s_value_t, rows,
+        p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
         True, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
     )  # fmt: skip
     if not (IS_CAUSAL or ALL_MASKED):
-        whole = tl.maximum(far, S // COLUMNS * COLUMNS)
         m, l, out = _walk(
-            far, whole, m, l, out, query, shift, p_key, s_key_t, p_value, s_value_t, rows, p_mask, s_mask_row,
-            s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
-            False, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
-        )  # fmt: skip
-        m, l, out = _walk(
-            whole, S, m, l, out, query, shift, p_key, s_key_t, p_value, s_value_t, rows, p_mask, s_mask_row,
-            s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
+            whole, S, 0, 0, m, l, out, query, shift, p_key, s_key_t, p_value, s_value_t, rows,
+            p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
             True, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
         )  # fmt: skip
 
