@@ -15,7 +15,7 @@ from twofold.kernels.triton.launch import strides
 from twofold.kernels.triton.tiles import LOG2E
 
 # Columns of a tile, warps and stages of the first kernel.
-COLUMNS, WARPS, STAGES = 64, 4, 4
+COLUMNS, WARPS, STAGES = 64, 4, 2
 # Programs that fill a GPU several times over, and the most columns that one goes through alone.
 PROGRAMS, LONGEST = 528, 2048
 

@@ -15,8 +15,11 @@ from twofold.kernels.library import unit_stride
 from twofold.kernels.parts import empty_heads
 from twofold.kernels.triton.launch import strides
 
-# Elements of half a tile, a program's heads where there are many tokens, and its warps.
-ELEMENTS, HEADS, WARPS = 2048, 4, 4
+# Elements of half a tile, a program's heads where there are many tokens, and the kernels' warps: the fastest of a sweep
+# (H200, bfloat16, LOG.md).
+ELEMENTS, HEADS, FORWARD_WARPS, BACKWARD_WARPS = 512, 8, 2, 1
+# Programs from which one goes through several heads rather than leaving them to others.
+MANY = 64
 
 
 @triton.jit
@@ -126,9 +129,10 @@ def _turn_heads_back(
         _store_halves(p_out, rows, dx_first, dx_second, half, mask, HALF)
     if NORM:
         d = tl.arange(0, HALF)
-        p_of_gain += (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)) * (2 * half)
-        tl.store(p_of_gain + d, of_gain_first, mask=d < half)
-        tl.store(p_of_gain + half + d, of_gain_second, mask=d < half)
+        blocks = tl.num_programs(0)
+        p_of_gain += tl.program_id(1) * (2 * half) * blocks + tl.program_id(0)
+        tl.store(p_of_gain + d * blocks, of_gain_first, mask=d < half)
+        tl.store(p_of_gain + (half + d) * blocks, of_gain_second, mask=d < half)
 
 
 @triton.jit
@@ -141,7 +145,7 @@ def backward_kernel(
     s_cos_b, s_cos_t, query_heads, key_heads, T, total, half, eps,
     NORM: tl.constexpr, TOKENS: tl.constexpr, HALF: tl.constexpr, HEADS: tl.constexpr,
 ):  # fmt: skip
-    """Besides the gradients, each program's share of the gains' gradients: (token blocks, shares of heads, D)."""
+    """Besides the gradients, each program's part of the gains' gradients: (shares of heads, D, token blocks)."""
     share, query_shares, key_shares = tl.program_id(1), tl.cdiv(query_heads, HEADS), tl.cdiv(key_heads, HEADS)
     if share < query_shares:
         _turn_heads_back(
@@ -180,7 +184,8 @@ def forward(
     cos, sin, *turn_strides = _turn(query, cos, sin)
     forward_kernel[grid](
         *tensors, *out, *_gains(query_gain, key_gain, cos), cos, sin,
-        *strides(*tensors), *turn_strides, *_sizes(query, key), eps, **switches,
+        *strides(*tensors), *turn_strides, *_sizes(query, key), eps,
+        **switches, num_warps=FORWARD_WARPS,
     )  # fmt: skip
     return out[0], out[1], key.new_empty(0) if self_key is None else out[2]
 
@@ -203,14 +208,18 @@ def backward(
     out = [empty_heads(tensor) for tensor in tensors]
     grid, switches = _launch(query, key, self_key, query_gain)
     D = query.shape[-1]
-    of_gain = torch.empty((*grid, D if switches["NORM"] else 0), dtype=torch.float32, device=query.device)
+    blocks, shares = grid
+    of_gain = torch.empty((shares, D if switches["NORM"] else 0, blocks), dtype=torch.float32, device=query.device)
     cos, sin, *turn_strides = _turn(query, cos, sin)
     backward_kernel[grid](
         *grads, *tensors, *out, *_gains(query_gain, key_gain, cos), of_gain, cos, sin,
-        *strides(*grads, *tensors), *turn_strides, *_sizes(query, key), eps, **switches,
+        *strides(*grads, *tensors), *turn_strides, *_sizes(query, key), eps,
+        **switches, num_warps=BACKWARD_WARPS,
     )  # fmt: skip
     query_shares = triton.cdiv(query.shape[1], switches["HEADS"])
-    of_gains = of_gain[:, :query_shares].sum((0, 1)), of_gain[:, query_shares:].sum((0, 1))
+    # Along the memory first, which torch does well, then the few that are left.
+    of_gain = of_gain.sum(-1)
+    of_gains = of_gain[:query_shares].sum(0), of_gain[query_shares:].sum(0)
     return out[0], out[1], key.new_empty(0) if self_key is None else out[2], *of_gains
 
 
@@ -220,10 +229,9 @@ def _launch(
     half = triton.next_power_of_2(query.shape[-1] // 2)
     total = query.shape[0] * query.shape[2]
     tokens = min(max(ELEMENTS // half, 1), triton.next_power_of_2(total))
-    # Few tokens: as many programs as heads, rather than one that goes through them.
-    heads = HEADS if total > tokens else 1
+    heads = HEADS if total > MANY * tokens else 1
     shares = triton.cdiv(query.shape[1], heads) + triton.cdiv(key.shape[1], heads) * (1 if self_key is None else 2)
-    switches = {"NORM": gain is not None, "TOKENS": tokens, "HALF": half, "HEADS": heads, "num_warps": WARPS}
+    switches = {"NORM": gain is not None, "TOKENS": tokens, "HALF": half, "HEADS": heads}
     return (triton.cdiv(total, tokens), shares), switches
 
 
