@@ -2,11 +2,14 @@
 
 import transformers as _transformers
 
+from twofold.models import captioner as _captioner
 from twofold.models import decoder as _decoder
 from twofold.models import encoder as _encoder
 from twofold.models import recurrent as _recurrent
 from twofold.models import recurrent_seq2seq as _recurrent_seq2seq
 from twofold.models import seq2seq as _seq2seq
+from twofold.models.captioner import CaptionerConfig as CaptionerConfig
+from twofold.models.captioner import CaptionerForConditionalGeneration as CaptionerForConditionalGeneration
 from twofold.models.configs import DecoderConfig as DecoderConfig
 from twofold.models.configs import EncoderConfig as EncoderConfig
 from twofold.models.configs import Seq2SeqConfig as Seq2SeqConfig
@@ -52,6 +55,9 @@ AUTO = {
         "AutoModelForSequenceClassification": _recurrent.RecurrentForSequenceClassification,
         "AutoModelForTokenClassification": _recurrent.RecurrentForTokenClassification,
         "AutoModelForSeq2SeqLM": _recurrent_seq2seq.RecurrentForConditionalGeneration,
+    },
+    CaptionerConfig: {
+        "AutoModelForImageTextToText": _captioner.CaptionerForConditionalGeneration,
     },
 }
 
