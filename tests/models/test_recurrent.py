@@ -211,6 +211,18 @@ def test_a_saved_model_is_the_same_model(cell, auto, tied, tmp_path):
     assert AutoConfig.from_pretrained(tmp_path).cell == cell
 
 
+@each_cell
+def test_a_loaded_model_goes_on_learning(cell, tmp_path):
+    """torch's cells keep a second list of their weights: it must be the same weights still."""
+    model(cell=cell).save_pretrained(tmp_path)
+    made, ids = AutoModelForCausalLM.from_pretrained(tmp_path).train(), tokens()
+    before = made(ids, labels=ids).loss
+    before.backward()
+    torch.optim.SGD(made.parameters(), lr=0.5).step()
+    assert all(parameter.grad is not None and parameter.grad.any() for parameter in made.parameters())
+    assert made(ids, labels=ids).loss < before
+
+
 def test_one_configuration_serves_both_kinds_of_model():
     shared = config()
     made = [auto.from_config(shared) for auto in (AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoModelForCausalLM)]

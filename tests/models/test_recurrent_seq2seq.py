@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from transformers import AutoModelForSeq2SeqLM
+from transformers import AutoModelForSeq2SeqLM, Trainer, TrainerCallback, TrainingArguments
 
 from tests.models.test_recurrent import VOCABULARY, config, padded, tokens
 from twofold.models import RecurrentForConditionalGeneration
@@ -199,6 +199,29 @@ def test_forcing_is_read_anew_at_every_pass_and_for_training_alone():
     assert 0 < is_taught.float().mean() < 1
     made.config.teacher_forcing = 1.0
     torch.testing.assert_close(made(ids, labels=labels).logits, taught)
+
+
+def test_a_trainer_and_its_callbacks(tmp_path):
+    """Scheduled mixing as docs/models.md writes it: ever less of the truth."""
+    read = []
+
+    class LessAndLessTruth(TrainerCallback):
+        def on_step_begin(self, args, state, control, model=None, **kwargs):
+            model.config.teacher_forcing = max(0.5, 1 - state.global_step / state.max_steps)
+            read.append(model.config.teacher_forcing)
+
+    rows = [{"input_ids": ids, "labels": labels} for ids, labels in zip(tokens(B=8), reversing(5, 8)[1], strict=True)]
+    options = TrainingArguments(
+        tmp_path, max_steps=4, per_device_train_batch_size=4, save_strategy="no", report_to=[], disable_tqdm=True,
+        use_cpu=True,
+    )  # fmt: skip
+    made = model()
+    before = made.lm_head.weight.clone()
+    trainer = Trainer(made, options, train_dataset=rows, eval_dataset=rows, callbacks=[LessAndLessTruth()])
+    trainer.train()
+    assert read == [1.0, 0.75, 0.5, 0.5]
+    assert not torch.equal(made.lm_head.weight, before)
+    assert trainer.evaluate()["eval_loss"] > 0
 
 
 def test_the_loss_is_the_labels_own():
