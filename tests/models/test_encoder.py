@@ -65,6 +65,27 @@ def test_a_saved_model_is_the_same_model(kind, recipe, tmp_path):
     assert torch.equal(loaded(tokens()).logits, model(tokens()).logits)
 
 
+@pytest.mark.parametrize("family", [EncoderConfig, DecoderConfig])
+@pytest.mark.parametrize("head", ["sequence", "token", "span"])
+def test_a_saved_head_is_the_same_head(head, family, tmp_path):
+    model = AUTOS[head].from_config(config(family, num_labels=3)).eval()
+    model.save_pretrained(tmp_path)
+    loaded = AUTOS[head].from_pretrained(tmp_path).eval()
+    assert type(loaded) is type(model)
+    name = "end_logits" if head == "span" else "logits"
+    assert torch.equal(loaded(tokens())[name], model(tokens())[name])
+
+
+@pytest.mark.parametrize("cls", [EncoderForGoal, EncoderForSentenceEmbedding])
+def test_a_saved_head_of_our_own_is_the_same_head(cls, tmp_path):
+    model = made(cls, num_labels=3, num_slot_labels=4, goal_temperature=1.5)
+    model.save_pretrained(tmp_path)
+    names = ("goal_logits", "slot_logits", "confidence") if cls is EncoderForGoal else ("pooler_output",)
+    found, expected = (one(tokens()) for one in (cls.from_pretrained(tmp_path), model))
+    for name in names:
+        assert torch.equal(found[name], expected[name])
+
+
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("kind", ["split_key", "split_value", "split_kv"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
