@@ -45,15 +45,6 @@ def made(cls, **changes):
 
 
 @for_each
-def test_padding_is_nothing(kind, recipe):
-    model, ids = made(EncoderModel, attention=kind, recipe=recipe), tokens(B=2, T=6)
-    padded = torch.cat([ids, torch.zeros(2, 3, dtype=torch.long)], dim=1)
-    mask = (torch.arange(9) < 6).long().expand(2, 9)
-    found = model(padded, attention_mask=mask).last_hidden_state[:, :6]
-    torch.testing.assert_close(found, model(ids).last_hidden_state, atol=1e-5, rtol=1e-5)
-
-
-@for_each
 def test_every_token_sees_every_other(kind, recipe):
     model, ids = made(EncoderModel, attention=kind, recipe=recipe), tokens(B=1, T=6)
     weights = model(ids, output_attentions=True).attentions
@@ -72,6 +63,27 @@ def test_a_saved_model_is_the_same_model(kind, recipe, tmp_path):
     model.save_pretrained(tmp_path)
     loaded = AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
     assert torch.equal(loaded(tokens()).logits, model(tokens()).logits)
+
+
+@pytest.mark.parametrize("family", [EncoderConfig, DecoderConfig])
+@pytest.mark.parametrize("head", ["sequence", "token", "span"])
+def test_a_saved_head_is_the_same_head(head, family, tmp_path):
+    model = AUTOS[head].from_config(config(family, num_labels=3)).eval()
+    model.save_pretrained(tmp_path)
+    loaded = AUTOS[head].from_pretrained(tmp_path).eval()
+    assert type(loaded) is type(model)
+    name = "end_logits" if head == "span" else "logits"
+    assert torch.equal(loaded(tokens())[name], model(tokens())[name])
+
+
+@pytest.mark.parametrize("cls", [EncoderForGoal, EncoderForSentenceEmbedding])
+def test_a_saved_head_of_our_own_is_the_same_head(cls, tmp_path):
+    model = made(cls, num_labels=3, num_slot_labels=4, goal_temperature=1.5)
+    model.save_pretrained(tmp_path)
+    names = ("goal_logits", "slot_logits", "confidence") if cls is EncoderForGoal else ("pooler_output",)
+    found, expected = (one(tokens()) for one in (cls.from_pretrained(tmp_path), model))
+    for name in names:
+        assert torch.equal(found[name], expected[name])
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

@@ -7,7 +7,7 @@ from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRotaryEmbedding, apply_rotary_pos_emb
 
 from twofold import SplitSelfAttention, split_attention
-from twofold.attention import Alibi, Rotary, Yarn
+from twofold.attention import Alibi, Interpolation, Llama3, Rotary, Yarn
 
 
 def llama(**options):
@@ -17,6 +17,7 @@ def llama(**options):
 
 
 YARN = {"rope_type": "yarn", "rope_theta": 5e5, "factor": 8.0, "original_max_position_embeddings": 64}
+LLAMA3 = {**YARN, "rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 
 
 @pytest.mark.parametrize(
@@ -36,8 +37,16 @@ YARN = {"rope_type": "yarn", "rope_theta": 5e5, "factor": 8.0, "original_max_pos
                 scaling=Yarn(factor=8.0, original_length=64, beta_fast=16.0, attention_factor=1.25),
             ),
         ),
+        (
+            llama(rope_parameters={"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}),
+            Rotary(width=8, scaling=Interpolation(factor=4.0)),
+        ),
+        (
+            llama(rope_parameters=LLAMA3, max_position_embeddings=512),
+            Rotary(width=8, base=5e5, scaling=Llama3(factor=8.0, original_length=64, low=1.0, high=4.0)),
+        ),
     ],
-    ids=["plain", "base", "yarn", "yarn with its options"],
+    ids=["plain", "base", "yarn", "yarn with its options", "interpolation", "llama 3"],
 )
 def test_rotary_equals_llamas(config, rotary):
     positions = torch.tensor([[0, 1, 2, 3, 50, 51, 200]])

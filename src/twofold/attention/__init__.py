@@ -11,6 +11,8 @@ from twofold.attention.initialise import Patent as Patent
 from twofold.attention.positions import Alibi as Alibi
 from twofold.attention.positions import LearnedPositions as LearnedPositions
 from twofold.attention.positions import SinusoidalPositions as SinusoidalPositions
+from twofold.attention.rotary import Interpolation as Interpolation
+from twofold.attention.rotary import Llama3 as Llama3
 from twofold.attention.rotary import Rotary as Rotary
 from twofold.attention.rotary import Turn as Turn
 from twofold.attention.rotary import Yarn as Yarn

@@ -13,6 +13,47 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
+class Interpolation:
+    """Position interpolation (Chen et al. 2023): every frequency is slowed by `factor`."""
+
+    factor: float
+    magnitude = 1.0
+
+    def __post_init__(self) -> None:
+        _check_factor(self.factor)
+
+    def stretched(self, frequencies: Tensor, width: int, base: float) -> Tensor:
+        del width, base
+        return frequencies / self.factor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Llama3:
+    """Llama 3.1's stretch: slow frequencies by `factor`, those that turn often within the original length not at all.
+
+    Between `low` and `high` turns within the original length the slowing fades out.
+    """
+
+    factor: float
+    original_length: int
+    low: float = 1.0
+    high: float = 4.0
+    magnitude = 1.0
+
+    def __post_init__(self) -> None:
+        _check_factor(self.factor)
+        _check_original_length(self.original_length)
+        if not 0 < self.low < self.high:
+            raise ValueError(f"low must lie between 0 and high ({self.high}), got {self.low}")
+
+    def stretched(self, frequencies: Tensor, width: int, base: float) -> Tensor:
+        del width, base
+        turns = self.original_length * frequencies / (2 * math.pi)
+        kept = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
+        return frequencies / self.factor * (1 - kept) + frequencies * kept
+
+
+@dataclass(frozen=True, kw_only=True)
 class Yarn:
     """YaRN (Peng et al. 2023): stretch slow frequencies by `factor`, keep fast ones, sharpen the scores a little."""
 
@@ -22,12 +63,12 @@ class Yarn:
     beta_slow: float = 1.0
     attention_factor: float | None = None
     """Scale of cos and sin; None: 0.1 ln(factor) + 1."""
+    truncate: bool = True
+    """Let the stretch fade between whole pairs, as the paper has it; else between fractions of them."""
 
     def __post_init__(self) -> None:
-        if self.factor < 1:
-            raise ValueError(f"factor must be at least 1, got {self.factor}")
-        if self.original_length < 1:
-            raise ValueError(f"original_length must be at least 1, got {self.original_length}")
+        _check_factor(self.factor)
+        _check_original_length(self.original_length)
 
     @property
     def magnitude(self) -> float:
@@ -38,11 +79,26 @@ class Yarn:
             """The (fractional) pair that turns this many times within the original length."""
             return width * math.log(self.original_length / (times * 2 * math.pi)) / (2 * math.log(base))
 
-        low = max(math.floor(pair_that_turns(self.beta_fast)), 0)
-        high = min(math.ceil(pair_that_turns(self.beta_slow)), width - 1)
+        low, high = pair_that_turns(self.beta_fast), pair_that_turns(self.beta_slow)
+        if self.truncate:
+            low, high = math.floor(low), math.ceil(high)
+        low, high = max(low, 0), min(high, width - 1)
         pairs = torch.arange(width // 2, device=frequencies.device, dtype=frequencies.dtype)
         kept = 1 - ((pairs - low) / max(high - low, 0.001)).clamp(0, 1)
         return frequencies / self.factor * (1 - kept) + frequencies * kept
+
+
+Scaling = Interpolation | Llama3 | Yarn
+
+
+def _check_factor(factor: float) -> None:
+    if factor < 1:
+        raise ValueError(f"factor must be at least 1, got {factor}")
+
+
+def _check_original_length(length: int) -> None:
+    if length < 1:
+        raise ValueError(f"original_length must be at least 1, got {length}")
 
 
 class Turn(NamedTuple):
@@ -64,7 +120,7 @@ class Rotary:
 
     width: int
     base: float = 10_000.0
-    scaling: Yarn | None = None
+    scaling: Scaling | None = None
 
     def __post_init__(self) -> None:
         if self.width < 2 or self.width % 2:

@@ -2,9 +2,14 @@
 
 import transformers as _transformers
 
+from twofold.models import captioner as _captioner
 from twofold.models import decoder as _decoder
 from twofold.models import encoder as _encoder
+from twofold.models import recurrent as _recurrent
+from twofold.models import recurrent_seq2seq as _recurrent_seq2seq
 from twofold.models import seq2seq as _seq2seq
+from twofold.models.captioner import CaptionerConfig as CaptionerConfig
+from twofold.models.captioner import CaptionerForConditionalGeneration as CaptionerForConditionalGeneration
 from twofold.models.configs import DecoderConfig as DecoderConfig
 from twofold.models.configs import EncoderConfig as EncoderConfig
 from twofold.models.configs import Seq2SeqConfig as Seq2SeqConfig
@@ -17,6 +22,11 @@ from twofold.models.encoder import EncoderModel as EncoderModel
 from twofold.models.heads import GoalOutput as GoalOutput
 from twofold.models.maps import self_weights as self_weights
 from twofold.models.matching import matched as matched
+from twofold.models.recurrent import RecurrentForCausalLM as RecurrentForCausalLM
+from twofold.models.recurrent import RecurrentModel as RecurrentModel
+from twofold.models.recurrent import unit_activations as unit_activations
+from twofold.models.recurrent_config import RecurrentConfig as RecurrentConfig
+from twofold.models.recurrent_seq2seq import RecurrentForConditionalGeneration as RecurrentForConditionalGeneration
 from twofold.models.seq2seq import Seq2SeqForConditionalGeneration as Seq2SeqForConditionalGeneration
 from twofold.models.seq2seq import Seq2SeqModel as Seq2SeqModel
 
@@ -38,6 +48,16 @@ AUTO = {
     Seq2SeqConfig: {
         "AutoModel": _seq2seq.Seq2SeqModel,
         "AutoModelForSeq2SeqLM": _seq2seq.Seq2SeqForConditionalGeneration,
+    },
+    RecurrentConfig: {
+        "AutoModel": _recurrent.RecurrentModel,
+        "AutoModelForCausalLM": _recurrent.RecurrentForCausalLM,
+        "AutoModelForSequenceClassification": _recurrent.RecurrentForSequenceClassification,
+        "AutoModelForTokenClassification": _recurrent.RecurrentForTokenClassification,
+        "AutoModelForSeq2SeqLM": _recurrent_seq2seq.RecurrentForConditionalGeneration,
+    },
+    CaptionerConfig: {
+        "AutoModelForImageTextToText": _captioner.CaptionerForConditionalGeneration,
     },
 }
 

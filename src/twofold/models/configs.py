@@ -9,6 +9,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
 from twofold.attention.split import Kind
+from twofold.models.rope import rotary_of
 
 RECIPES = ("modern", "classic", "bare")
 POSITIONS = ("rotary", "sinusoidal", "learned", "none")
@@ -42,6 +43,8 @@ class TransformerConfig(PreTrainedConfig):
 
     # What a sentence's vector is unless somebody says otherwise.
     usual_pooling = "mean"
+    # Whether attention may be kept to the last few tokens.
+    may_slide = False
 
     vocab_size: int = 32_000
     hidden_size: int = 512
@@ -59,7 +62,8 @@ class TransformerConfig(PreTrainedConfig):
     attention_bias: bool | None = None
     mlp_bias: bool | None = None
     max_position_embeddings: int = 2048
-    rope_theta: float = 10_000.0
+    rope_theta: float | None = None
+    rope_parameters: dict | None = None
     sliding_window: int | None = None
     norm_eps: float = 1e-6
     hidden_dropout: float = 0.0
@@ -90,7 +94,24 @@ class TransformerConfig(PreTrainedConfig):
         for name, value in filled.items():
             if getattr(self, name) is None:
                 setattr(self, name, value)
+        self._fill_rope(kwargs.pop("rope_scaling", None))
         super().__post_init__(**kwargs)
+        if self.positions != "rotary":
+            self.rope_parameters = None
+        # Once more than transformers does, whose wrapper hides that this is a ValueError.
+        self.validate_architecture()
+
+    def _fill_rope(self, rope_scaling: dict | None) -> None:
+        """Base and stretch of rotary positions under all the names that transformers has had for them."""
+        if rope_scaling is not None and self.rope_parameters not in (None, rope_scaling):
+            raise ValueError("give rope_parameters or rope_scaling, which is its name of old, got both")
+        given = self.rope_parameters if rope_scaling is None else rope_scaling
+        if given and self.positions != "rotary":
+            raise ValueError(f'rope_parameters need positions="rotary", got {self.positions!r}')
+        # A copy: transformers writes into it.
+        self.rope_parameters = dict(given or {})
+        if self.rope_theta is None:
+            self.rope_theta = self.rope_parameters.get("rope_theta", self.default_theta)
 
     def validate_architecture(self) -> None:
         """Called by transformers' own validation."""
@@ -115,6 +136,10 @@ class TransformerConfig(PreTrainedConfig):
             raise ValueError(f"goal_temperature must be above 0, got {self.goal_temperature}")
         if self.sliding_window is not None and self.sliding_window < 1:
             raise ValueError(f"sliding_window must be at least 1, got {self.sliding_window}")
+        if self.sliding_window is not None and not self.may_slide:
+            raise ValueError(f"sliding_window is for decoders, {type(self).__name__} must leave it None")
+        if self.positions == "rotary":
+            rotary_of(self)
 
 
 @strict
@@ -124,6 +149,7 @@ class DecoderConfig(TransformerConfig):
     model_type = "twofold_decoder"
     # Only the last token has seen all the others.
     usual_pooling = "last"
+    may_slide = True
 
 
 @strict

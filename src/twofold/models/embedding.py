@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from twofold.attention.positions import sinusoidal
-from twofold.attention.rotary import Rotary, Turn
+from twofold.attention.rotary import Turn
+from twofold.models.rope import rotary_of
 
 
 class Embedding(nn.Module):
@@ -19,6 +20,7 @@ class Embedding(nn.Module):
         self.learned = None
         if config.positions == "learned":
             self.learned = nn.Embedding(config.max_position_embeddings, config.hidden_size)
+        self.rotary = rotary_of(config) if config.positions == "rotary" else None
         self.dropout = nn.Dropout(config.hidden_dropout)
 
     def forward(
@@ -26,16 +28,15 @@ class Embedding(nn.Module):
     ) -> tuple[Tensor, Turn | None]:
         config, turn = self.config, None
         x = self.vectors(input_ids, inputs_embeds)
-        match config.positions:
-            case "rotary":
-                dtype = x.dtype
-                if torch.is_autocast_enabled(x.device.type):
-                    dtype = torch.get_autocast_dtype(x.device.type)
-                turn = Rotary(width=config.head_dim, base=config.rope_theta).at(position_ids, dtype)
-            case "sinusoidal":
-                x = x + sinusoidal(position_ids, config.hidden_size, dtype=x.dtype)
-            case "learned":
-                x = x + self._learned(position_ids)
+        if self.rotary is not None:
+            dtype = x.dtype
+            if torch.is_autocast_enabled(x.device.type):
+                dtype = torch.get_autocast_dtype(x.device.type)
+            turn = self.rotary.at(position_ids, dtype)
+        elif self.learned is not None:
+            x = x + self._learned(self.learned, position_ids)
+        elif config.positions == "sinusoidal":
+            x = x + sinusoidal(position_ids, config.hidden_size, dtype=x.dtype)
         return self.dropout(x), turn
 
     def vectors(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
@@ -43,8 +44,8 @@ class Embedding(nn.Module):
         x = self.tokens(input_ids) if inputs_embeds is None else inputs_embeds
         return x * self.config.hidden_size**0.5 if self.config.recipe == "classic" else x
 
-    def _learned(self, position_ids: Tensor) -> Tensor:
-        table: Any = self.learned
+    @staticmethod
+    def _learned(table: nn.Embedding, position_ids: Tensor) -> Tensor:
         if not torch.compiler.is_compiling() and (last := int(position_ids.max())) >= table.num_embeddings:
             raise ValueError(f"positions must lie below max_position_embeddings {table.num_embeddings}, got {last}")
         return table(position_ids)

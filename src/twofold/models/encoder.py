@@ -63,7 +63,8 @@ class EncoderForMaskedLM(EncoderPreTrainedModel):
         logits = self.lm_head(found.last_hidden_state)
         loss = None
         if labels is not None:
-            loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size)
+            count = options.get("num_items_in_batch")
+            loss = self.loss_function(logits, labels, self.config.vocab_size, num_items_in_batch=count)
         return MaskedLMOutput(loss=loss, logits=logits, hidden_states=found.hidden_states, attentions=found.attentions)
 
 

@@ -34,6 +34,8 @@ class Head:
     """A backbone and whatever `_build` puts on it."""
 
     backbone: type[nn.Module]
+    # The Trainer must divide by accumulated batches itself: losses here are means of their own batch.
+    accepts_loss_kwargs = False
     config: Any
     model: nn.Module
     loss_function: Any

@@ -1,5 +1,6 @@
 """The parts of a transformer layer: split attention over transformers' caches, feed-forward, norms, the layer."""
 
+from inspect import signature
 from typing import Any
 
 import torch
@@ -111,12 +112,14 @@ def _new_columns_last(mask: Tensor, slots: Tensor) -> Tensor:
 def _paged(new: Projected, packed: dict[str, Any], layer_idx: int) -> tuple[Tensor, Tensor, Tensor]:
     """Keys and values of all sequences of a packed row, and the slot of every query among them."""
     told = dict(packed)
-    try:
-        key, value = told.pop("cache").update(
-            key_states=new.key, value_states=new.value, layer_idx=layer_idx, kwargs=told
-        )  # fmt: skip
-    except TypeError as error:
-        raise RuntimeError("continuous batching of split attention needs transformers 5.22 or newer") from error
+    cache = told.pop("cache")
+    names: dict[str, Any] = {"key_states": new.key, "value_states": new.value, "layer_idx": layer_idx}
+    if "read_index" in signature(cache.update).parameters:
+        # Before transformers 5.22, tokens came first.
+        key, value = cache.update(**names, read_index=told["read_index"], write_index=told["write_index"])
+        key, value = key.transpose(0, 1)[None], value.transpose(0, 1)[None]
+    else:
+        key, value = cache.update(**names, kwargs=told)
     # A sequence's queries are its last keys. Queries beyond the last sequence are padding, whose output nobody reads.
     query_ends, key_ends = told["cu_seq_lens_q"], told["cu_seq_lens_k"]
     queries = torch.arange(new.query.shape[2], device=key.device)

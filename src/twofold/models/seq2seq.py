@@ -188,7 +188,11 @@ class Seq2SeqForConditionalGeneration(Seq2SeqPreTrainedModel, GenerationMixin):
         logits = self.lm_head(found.last_hidden_state)
         loss: Any = None
         if labels is not None:
-            loss = nn.functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
+            # The labels stand where they are predicted already.
+            count = options.get("num_items_in_batch")
+            loss = self.loss_function(
+                logits, None, self.config.vocab_size, num_items_in_batch=count, shift_labels=labels.contiguous()
+            )
         return Seq2SeqLMOutput(
             loss=loss,
             logits=logits,

@@ -1,0 +1,290 @@
+"""The recurrent encoder-decoder: a context vector, fed once or at every step, or attention to all that was read.
+
+The decoder's top state asks, after its cell has run (Luong et al. 2015), so that a known answer is read in one pass.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import GenerationMixin
+from transformers.modeling_outputs import (
+    BaseModelOutputWithPastAndCrossAttentions,
+    ModelOutput,
+    Seq2SeqLMOutput,
+)
+from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
+
+from twofold.attention.additive import AdditiveAttention, Attended
+from twofold.kernels.api import split_attention_weights
+from twofold.models.recurrent import EmbeddedModel, RecurrentPreTrainedModel
+from twofold.models.recurrent_config import RecurrentConfig
+from twofold.models.recurrent_layers import RecurrentCache, State, real_steps, recurrent_layers, run
+
+
+class DotAttention(nn.Module):
+    """score = scale * q . m: no weights of its own."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, query: Tensor, memory: Tensor, *, attn_mask: Tensor | None = None) -> Attended:
+        """As in `AdditiveAttention`."""
+        mask = None if attn_mask is None else attn_mask[:, None]
+        weights = split_attention_weights(query[:, None], memory[:, None], attn_mask=mask, scale=self.scale)[:, 0]
+        return Attended(weights @ memory, weights)
+
+
+def attention_of(config: RecurrentConfig) -> nn.Module | None:
+    width = config.hidden_size
+    match config.attention:
+        case "additive":
+            return AdditiveAttention(width, width, width)
+        case "dot":
+            return DotAttention(1.0)
+        case "scaled_dot":
+            return DotAttention(1 / math.sqrt(width))
+    return None
+
+
+@dataclass
+class RecurrentEncoderOutput(ModelOutput):
+    last_hidden_state: Tensor | None = None  # (B, S, hidden): what attention looks at
+    final_state: Tensor | None = None  # (B, layers, 1 or 2, hidden): h, and c of an LSTM, where the decoder starts
+    hidden_states: tuple[Tensor, ...] | None = None
+
+
+class RecurrentEncoder(EmbeddedModel):
+    """Reads the question, one way or both."""
+
+    _is_encoder_decoder = True
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__(config)
+        self.layers = recurrent_layers(config, bidirectional=config.bidirectional)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        **options: Any,
+    ) -> RecurrentEncoderOutput:
+        del options
+        x = self.embedded(input_ids, inputs_embeds)
+        found = run(self.layers, x, [None] * len(self.layers), real_steps(attention_mask, x))
+        wants = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        return RecurrentEncoderOutput(
+            last_hidden_state=found.output,
+            final_state=torch.stack([torch.stack(state, dim=1) for state in found.states], dim=1),
+            hidden_states=found.hidden_states if wants else None,
+        )
+
+
+class RecurrentDecoder(EmbeddedModel):
+    """Writes the answer: starts from a state, and looks at memories or at the state it started from."""
+
+    _is_encoder_decoder = True
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__(config)
+        width = config.hidden_size
+        self.attention = attention_of(config)
+        self.feeds_context = self.attention is None and config.context == "every"
+        self.layers = recurrent_layers(config, extra_input=width if self.feeds_context else 0)
+        self.combine = None if self.attention is None else nn.Linear(2 * width, width)
+        self.post_init()
+
+    @can_return_tuple
+    @merge_with_config_defaults
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        initial_state: Tensor | None = None,
+        past_key_values: Any = None,
+        inputs_embeds: Tensor | None = None,
+        use_cache: bool | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        **options: Any,
+    ) -> BaseModelOutputWithPastAndCrossAttentions:
+        """cross_attentions, where asked for: one (B, 1, T, S) of true weights, the alignment.
+
+        Args:
+            encoder_hidden_states: memories (B, S, hidden), which attention needs.
+            initial_state: (B, layers, 1 or 2, hidden); its top h is the context vector. Zeros unless given.
+        """
+        del options
+        x = self.embedded(input_ids, inputs_embeds)
+        if past_key_values is None and use_cache:
+            past_key_values = RecurrentCache()
+        given: Any = _states(initial_state) or [None] * len(self.layers)
+        states = past_key_values.states if past_key_values else given
+        if self.feeds_context:
+            if initial_state is None:
+                raise ValueError('initial_state must be given for context="every": it holds the context vector')
+            x = torch.cat([x, initial_state[:, -1, :1].expand(-1, x.shape[1], -1)], dim=-1)
+        found: Any = run(self.layers, x, states, real_steps(attention_mask, x))
+        if past_key_values is not None:
+            past_key_values.update(found.states, x.shape[1])
+        output: Any = found.output
+        weights = None
+        if self.attention is not None and self.combine is not None:
+            if encoder_hidden_states is None:
+                raise ValueError("encoder_hidden_states must be given: attention has nothing to look at")
+            mask = None if encoder_attention_mask is None else encoder_attention_mask.bool()[:, None]
+            context, weights = self.attention(output, encoder_hidden_states, attn_mask=mask)
+            output = torch.tanh(self.combine(torch.cat([output, context], dim=-1)))
+        wants = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        looks = self.config.output_attentions if output_attentions is None else output_attentions
+        return BaseModelOutputWithPastAndCrossAttentions(
+            last_hidden_state=output,
+            past_key_values=past_key_values,
+            hidden_states=found.hidden_states if wants else None,
+            cross_attentions=(weights[:, None],) if looks and weights is not None else None,
+        )
+
+
+def _states(stacked: Tensor | None) -> list[State]:
+    """A tuple for each layer, out of (B, layers, parts, hidden)."""
+    return [] if stacked is None else [layer.unbind(1) for layer in stacked.unbind(1)]
+
+
+class RecurrentForConditionalGeneration(RecurrentPreTrainedModel, GenerationMixin):
+    """Logits of every next token of the answer. With `labels` alone the decoder reads them shifted by one."""
+
+    _is_encoder_decoder = True
+    _tied_weights_keys = {
+        "decoder.embedding.weight": "encoder.embedding.weight",
+        "lm_head.weight": "encoder.embedding.weight",
+    }
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__(config)
+        # Its own copy, which both sides share.
+        own: Any = self.config
+        self.encoder, self.decoder = RecurrentEncoder(own), RecurrentDecoder(own)
+        self.dropout = nn.Dropout(config.hidden_dropout)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.encoder.embedding
+
+    def set_input_embeddings(self, value: Any) -> None:
+        self.encoder.embedding = self.decoder.embedding = value
+
+    def get_encoder(self, modality: str | None = None) -> nn.Module:
+        del modality
+        return self.encoder
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
+        encoder_outputs: Any = None,
+        past_key_values: Any = None,
+        inputs_embeds: Tensor | None = None,
+        decoder_inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        teacher_forcing: float | None = None,
+        **options: Any,
+    ) -> Seq2SeqLMOutput:
+        """
+        Args:
+            encoder_outputs: what the encoder gave, or its last_hidden_state and final_state.
+            teacher_forcing: the probability that a step reads the truth rather than the model's last answer. Unless
+                given, the configuration's in training and 1 otherwise.
+        """
+        if decoder_input_ids is None and decoder_inputs_embeds is None and labels is not None:
+            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        if encoder_outputs is None:
+            encoder_outputs = self.encoder(
+                input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **options
+            )
+        elif not isinstance(encoder_outputs, ModelOutput):
+            encoder_outputs = RecurrentEncoderOutput(*encoder_outputs)
+        if encoder_outputs.get("final_state") is None:
+            raise ValueError("encoder_outputs must hold final_state, where the decoder starts, got none")
+        reads = {
+            "encoder_hidden_states": encoder_outputs.last_hidden_state,
+            "encoder_attention_mask": attention_mask,
+            "initial_state": encoder_outputs.final_state,
+            **options,
+        }
+        truth = self._truth(teacher_forcing)
+        if truth < 1 and labels is not None and decoder_input_ids is not None and past_key_values is None:
+            found: Any = self._mixed(decoder_input_ids, decoder_attention_mask, truth, **reads)
+        else:
+            found = self.decoder(
+                input_ids=decoder_input_ids,
+                attention_mask=decoder_attention_mask,
+                past_key_values=past_key_values,
+                inputs_embeds=decoder_inputs_embeds,
+                use_cache=use_cache,
+                **reads,
+            )
+        logits = self.lm_head(self.dropout(found.last_hidden_state))
+        loss: Any = None
+        if labels is not None:
+            # Nothing is left to shift: a step of the decoder already stands where its label does.
+            loss = self.loss_function(
+                logits=logits, labels=labels, vocab_size=self.config.vocab_size, shift_labels=labels, **options
+            )
+        return Seq2SeqLMOutput(
+            loss=loss,
+            logits=logits,
+            past_key_values=found.past_key_values,
+            decoder_hidden_states=found.hidden_states,
+            cross_attentions=found.cross_attentions,
+            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
+            encoder_hidden_states=encoder_outputs.hidden_states,
+        )
+
+    def _truth(self, given: float | None) -> float:
+        if given is None:
+            return self.config.teacher_forcing if self.training else 1.0
+        if not 0 <= given <= 1:
+            raise ValueError(f"teacher_forcing must lie between 0 and 1, got {given}")
+        return given
+
+    def _mixed(self, told: Tensor, mask: Tensor | None, truth: float, **reads: Any) -> Any:
+        """Step by step: each row reads `told` with probability `truth`, else its own last answer. The first is told."""
+        past, ids, steps = RecurrentCache(), told[:, :1], []
+        for step in range(told.shape[1]):
+            seen = None if mask is None else mask[:, : step + 1]
+            steps.append(self.decoder(input_ids=ids, attention_mask=seen, past_key_values=past, **reads))
+            if step + 1 < told.shape[1]:
+                own = self.lm_head(steps[-1].last_hidden_state).argmax(-1)
+                is_told = torch.rand(own.shape, device=own.device) < truth
+                ids = torch.where(is_told, told[:, step + 1 : step + 2], own)
+
+        def joined(name: str, dim: int) -> Any:
+            parts = [getattr(step, name) for step in steps]
+            return None if parts[0] is None else tuple(torch.cat(p, dim=dim) for p in zip(*parts, strict=True))
+
+        output: Any = torch.cat([step.last_hidden_state for step in steps], dim=1)
+        return BaseModelOutputWithPastAndCrossAttentions(
+            last_hidden_state=output,
+            hidden_states=joined("hidden_states", 1),
+            cross_attentions=joined("cross_attentions", 2),
+        )
+
+    def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
+        """What the decoder reads while it is taught `labels`: the start token, then all of them but the last."""
+        shifted = labels.roll(1, dims=-1)
+        shifted[:, 0] = self.config.decoder_start_token_id
+        return shifted.masked_fill(shifted == -100, self.config.pad_token_id)

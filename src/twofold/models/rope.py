@@ -1,0 +1,68 @@
+"""From transformers' `rope_parameters` to rotary positions: their base, and how they are stretched beyond a length."""
+
+import math
+from typing import Any
+
+from twofold.attention.rotary import Interpolation, Llama3, Rotary, Scaling, Yarn
+
+# What must be told of every type, and what may be.
+REQUIRED: dict[str, set[str]] = {
+    "default": set(),
+    "linear": {"factor"},
+    "llama3": {"factor", "low_freq_factor", "high_freq_factor"},
+    "yarn": {"factor"},
+}
+OPTIONAL: dict[str, set[str]] = {
+    "default": set(),
+    "linear": set(),
+    "llama3": {"original_max_position_embeddings"},
+    "yarn": {
+        *("original_max_position_embeddings", "beta_fast", "beta_slow", "truncate"),
+        *("attention_factor", "mscale", "mscale_all_dim"),
+    },
+}
+
+
+def rotary_of(config: Any) -> Rotary:
+    """The rotary positions that a config asks for; whatever cannot be done exactly as asked for is a ValueError."""
+    told = {name: value for name, value in (config.rope_parameters or {}).items() if value is not None}
+    # The name of old: kept beside the new one by transformers.
+    old = told.pop("type", "default")
+    kind = told.pop("rope_type", old)
+    if kind not in REQUIRED:
+        raise ValueError(f"rope_type must be one of {', '.join(REQUIRED)}, got {kind!r}")
+    base = told.pop("rope_theta", config.rope_theta)
+    if base != config.rope_theta:
+        raise ValueError(f"rope_theta must be the same in rope_parameters ({base}) and beside, got {config.rope_theta}")
+    if lacking := REQUIRED[kind] - told.keys():
+        raise ValueError(f"rope_parameters of type {kind} must have {_list(lacking)}, got {_list(told)}")
+    if unknown := told.keys() - REQUIRED[kind] - OPTIONAL[kind]:
+        allowed = REQUIRED[kind] | OPTIONAL[kind]
+        raise ValueError(f"rope_parameters of type {kind} may have {_list(allowed)}, got {_list(unknown)}")
+    return Rotary(width=config.head_dim, base=base, scaling=_scaling(kind, told, config.max_position_embeddings))
+
+
+def _scaling(kind: str, told: dict[str, Any], longest: int) -> Scaling | None:
+    length = told.get("original_max_position_embeddings", longest)
+    match kind:
+        case "linear":
+            return Interpolation(factor=told["factor"])
+        case "llama3":
+            low, high = told["low_freq_factor"], told["high_freq_factor"]
+            return Llama3(factor=told["factor"], original_length=length, low=low, high=high)
+        case "yarn":
+            options = {name: told[name] for name in ("beta_fast", "beta_slow", "truncate") if name in told}
+            return Yarn(factor=told["factor"], original_length=length, attention_factor=_sharpness(told), **options)
+    return None
+
+
+def _sharpness(told: dict[str, Any]) -> float | None:
+    """YaRN's scale of cos and sin: as told, or DeepSeek's quotient of two, or None for the paper's."""
+    if "attention_factor" in told or not (told.get("mscale") and told.get("mscale_all_dim")):
+        return told.get("attention_factor")
+    over, under = (0.1 * told[name] * math.log(told["factor"]) + 1 for name in ("mscale", "mscale_all_dim"))
+    return over / under
+
+
+def _list(names: Any) -> str:
+    return ", ".join(sorted(names)) or "nothing"

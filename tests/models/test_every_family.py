@@ -1,0 +1,182 @@
+"""What holds for the decoder, the encoder and the encoder-decoder alike, in every recipe that they have."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
+
+from tests.models import test_decoder, test_encoder, test_seq2seq
+from tests.models.test_decoder import tokens
+from twofold.attention import Kind
+from twofold.models import DecoderConfig, EncoderConfig, EncoderForMaskedLM, Seq2SeqConfig
+from twofold.models.configs import RECIPES
+
+FAMILIES = {
+    "decoder": test_decoder.model,
+    "encoder": lambda **changes: test_encoder.made(EncoderForMaskedLM, **changes),
+    "seq2seq": test_seq2seq.model,
+}
+AUTOS = {"decoder": AutoModelForCausalLM, "encoder": AutoModelForMaskedLM, "seq2seq": AutoModelForSeq2SeqLM}
+CASES = [
+    (family, recipe) for family in FAMILIES for recipe in RECIPES if not (family == "seq2seq" and recipe == "bare")
+]
+every_case = pytest.mark.parametrize(("family", "recipe"), CASES)
+
+
+def inputs(family, T=9):
+    """A batch with labels; the encoder-decoder's answer has its own length."""
+    ids = tokens(T=T)
+    labels = test_seq2seq.answer() if family == "seq2seq" else ids
+    return {"input_ids": ids, "labels": labels} | ({} if family == "encoder" else {"use_cache": False})
+
+
+def gradients(model, given, run=None):
+    model.zero_grad()
+    out = (model if run is None else run)(**given)
+    out.loss.backward()
+    return out.logits.detach(), {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+
+@every_case
+@pytest.mark.parametrize("kind", Kind)
+def test_gradient_checkpointing_changes_no_gradient(family, recipe, kind):
+    model, given = FAMILIES[family](attention=kind, recipe=recipe).train(), inputs(family)
+    expected = gradients(model, given)
+    model.gradient_checkpointing_enable()
+    assert all(layer.gradient_checkpointing for layer in model.modules() if type(layer).__name__ == "Layer")
+    torch.testing.assert_close(gradients(model, given), expected)
+
+
+@every_case
+def test_compiles_to_one_graph_forwards_and_backwards(family, recipe):
+    torch.compiler.reset()
+    model, given = FAMILIES[family](attention="split_kv", recipe=recipe), inputs(family)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(**given).logits, model(**given).logits)
+    model.train()
+    torch.testing.assert_close(gradients(model, given, compiled), gradients(model, given))
+    torch.compiler.reset()
+
+
+@every_case
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_is_nothing(family, recipe, kind, side):
+    model, ids = FAMILIES[family](attention=kind, recipe=recipe), tokens(T=6)
+
+    def padded(ids):
+        nothing = torch.zeros(len(ids), 3, dtype=torch.long)
+        wide = torch.cat([nothing, ids] if side == "left" else [ids, nothing], dim=1)
+        mask = (wide != 0).long()
+        own = slice(3, None) if side == "left" else slice(0, ids.shape[1])
+        return wide, mask, (mask.cumsum(-1) - 1).clamp(min=0), own
+
+    wide, mask, places, own = padded(ids)
+    options, other = {}, {}
+    if family == "seq2seq":
+        options["decoder_input_ids"] = test_seq2seq.answer()
+        names = ("decoder_input_ids", "decoder_attention_mask", "decoder_position_ids")
+        *found, own = padded(options["decoder_input_ids"])
+        other = dict(zip(names, found, strict=True))
+    with torch.no_grad():
+        found = model(wide, attention_mask=mask, position_ids=places, **other).logits[:, own]
+        torch.testing.assert_close(found, model(ids, **options).logits, atol=1e-5, rtol=1e-5)
+
+
+@every_case
+@pytest.mark.parametrize("kind", Kind)
+def test_a_row_of_padding_alone_is_finite_and_so_are_its_gradients(family, recipe, kind):
+    model, given = FAMILIES[family](attention=kind, recipe=recipe).train(), inputs(family)
+    given["attention_mask"] = torch.tensor([[1] * 9, [0] * 9])
+    logits, found = gradients(model, given)
+    assert logits.isfinite().all()
+    assert all(gradient.isfinite().all() for gradient in found.values())
+
+
+@every_case
+@pytest.mark.parametrize("kind", Kind)
+def test_one_token_is_a_sequence(family, recipe, kind):
+    """Alone, a token keeps all of itself, so only the own values show."""
+    model, given = FAMILIES[family](attention=kind, recipe=recipe), inputs(family, T=1)
+    found = model(**given, output_attentions=True)
+    maps = found.encoder_attentions if family == "seq2seq" else found.attentions
+    assert found.loss.isfinite() or family == "decoder"
+    for weights in maps:
+        torch.testing.assert_close(weights, torch.ones(2, 4, 1, 1))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("saved", "opened"), [("standard", "split_kv"), ("split_key", "split_kv")])
+def test_a_checkpoint_without_own_weights_is_no_split_model(family, saved, opened, tmp_path):
+    FAMILIES[family](attention=saved).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"no weights for a token's own keys and values \(.*self_(key|value).* more\)"):
+        AUTOS[family].from_pretrained(tmp_path, attention=opened)
+
+
+def test_without_this_package_no_checkpoint_opens(tmp_path):
+    for family, build in FAMILIES.items():
+        build().save_pretrained(tmp_path / family)
+    code = """
+import sys, transformers
+for family, auto in zip(sys.argv[2:], ("CausalLM", "MaskedLM", "Seq2SeqLM"), strict=True):
+    for name in ("AutoConfig", "AutoModel", "AutoModelFor" + auto):
+        try:
+            getattr(transformers, name).from_pretrained(f"{sys.argv[1]}/{family}")
+        except ValueError as error:
+            sys.stdout.write(f"{name} refused {family}: " + str("twofold_" + family in str(error)) + chr(10))
+assert "twofold" not in sys.modules
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path, *FAMILIES], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        f"{name} refused {family}: True"
+        for family, auto in zip(FAMILIES, ("CausalLM", "MaskedLM", "Seq2SeqLM"), strict=True)
+        for name in ("AutoConfig", "AutoModel", f"AutoModelFor{auto}")
+    ]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_half_precision_and_shards_survive_saving(family, tmp_path):
+    model = FAMILIES[family]().to(torch.bfloat16)
+    model.save_pretrained(tmp_path, max_shard_size="20KB")
+    assert len(list(tmp_path.glob("*.safetensors"))) > 1
+    loaded = AUTOS[family].from_pretrained(tmp_path)
+    assert loaded.dtype == torch.bfloat16
+    torch.testing.assert_close(loaded.state_dict(), model.state_dict(), atol=0, rtol=0)
+    assert torch.equal(loaded(**inputs(family)).logits, model(**inputs(family)).logits)
+
+
+@pytest.mark.parametrize("config", [DecoderConfig, EncoderConfig, Seq2SeqConfig])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"attention": "double"}, "attention must be one of standard, split_key, split_value, split_kv, got 'double'"),
+        ({"recipe": "new"}, "recipe must be one of modern, classic, bare, got 'new'"),
+        ({"positions": "none at all"}, "positions must be one of rotary, sinusoidal, learned, none, got 'none at all'"),
+        ({"num_key_value_heads": 3}, "num_key_value_heads must divide num_attention_heads 8, got 3"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers must be at least 1, got 0"),
+        ({"goal_temperature": 0.0}, "goal_temperature must be above 0, got 0.0"),
+    ],
+)
+def test_bad_configurations_are_value_errors(config, changes, message):
+    with pytest.raises(ValueError, match=message):
+        config(**changes)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (DecoderConfig, "sliding_window must be at least 1, got 0"),
+        (EncoderConfig, "sliding_window is for decoders, EncoderConfig must leave it None"),
+        (Seq2SeqConfig, "sliding_window is for decoders, Seq2SeqConfig must leave it None"),
+    ],
+)
+def test_windows_are_for_decoders(config, message):
+    window = 0 if config is DecoderConfig else 4
+    with pytest.raises(ValueError, match=message):
+        config(sliding_window=window)
