@@ -16,7 +16,7 @@ import torch
 
 from twofold.data.goals import TEMPLATES, goals
 
-BUCKETS = 1 << 15
+BUCKETS = 1 << 14
 
 
 def features(text):

@@ -60,7 +60,7 @@ def test_open_values_of_test_are_new(splits, kind):
 
     # A typing error makes one value out of another now and then.
     old, new = values(splits.train), values(splits.test)
-    assert len(new) > 4
+    assert len(new) > 1
     assert len(old & new) <= 0.03 * len(new)
 
 
@@ -108,7 +108,7 @@ def test_sizes_below_nothing(name):
 def test_a_grammar_that_runs_dry(monkeypatch):
     monkeypatch.setattr("twofold.data.goals.wordings_of", lambda goal: ["- a", "- b", "- c"])
     monkeypatch.setattr("twofold.data.goals.written", lambda spoken, rng: spoken)
-    with pytest.raises(ValueError, match="train must be smaller: the grammar has not 100 utterances that differ"):
+    with pytest.raises(ValueError, match="train must be smaller: goals has not 100 examples that differ"):
         goals(train=100)
 
 
@@ -122,7 +122,7 @@ def test_a_bag_of_words_gets_far_but_not_all_the_way():
     spec = importlib.util.spec_from_file_location("goal_baseline", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    scores = module.baseline(epochs=12)
+    scores = module.baseline(epochs=8)
     assert 0.60 < scores["test"]["all"] < 0.96
     assert 0.60 < scores["dev"]["all"] < 0.98
 

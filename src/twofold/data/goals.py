@@ -22,13 +22,13 @@ from twofold.data.assistant.outside import DEV_ONLY, KNOWN, OUTSIDE_LEXICON, TES
 from twofold.data.assistant.phone import PHONE
 from twofold.data.assistant.values import LEXICON
 from twofold.data.assistant.world import WORLD
+from twofold.data.drawing import draw_splits
 from twofold.data.examples import Splits, Utterance
-from twofold.data.grammar import Spoken, bare, lines, portion, seeded, shuffled, wordings
+from twofold.data.grammar import Spoken, lines, portion, shuffled, wordings
 from twofold.data.speech import politely, written
 
 TEMPLATES = {goal: lines(text) for goal, text in (HOME | MEDIA | PHONE | WORLD).items()}
 OUT_OF_SCOPE = 0.12
-TRIES = 500
 
 
 @cache
@@ -39,31 +39,16 @@ def wordings_of(goal: str) -> list[str]:
 
 def goals(seed: int = 0, train: int = 7000, dev: int = 1000, test: int = 1500) -> Splits[Utterance]:
     """The goal set of a seed: so many utterances a split, all different from each other."""
-    sizes = {"train": train, "dev": dev, "test": test}
-    for name, size in sizes.items():
-        if size < 0:
-            raise ValueError(f"{name} must be 0 or more, got {size}")
-    said: set[str] = set()
-    made = {name: _split(name, size, seeded("goals", seed, name), said) for name, size in sizes.items()}
-    return Splits(made["train"], made["dev"], made["test"])
-
-
-def _split(split: str, size: int, rng: Random, said: set[str]) -> list[Utterance]:
-    """So many utterances that were not `said` before. Goals take turns, so that every one is equally common."""
     names = list(TEMPLATES)
-    utterances: list[Utterance] = []
-    for place in range(size):
-        goal = None if rng.random() < OUT_OF_SCOPE else names[place % len(names)]
-        for _ in range(TRIES):
-            spoken = written(_outside(split, rng) if goal is None else _inside(goal, split, rng), rng)
-            if bare(spoken.text) not in said:
-                break
-        else:
-            raise ValueError(f"{split} must be smaller: the grammar has not {size} utterances that differ")
-        said.add(bare(spoken.text))
-        utterances.append(Utterance(spoken.text, goal, spoken.slots))
-    rng.shuffle(utterances)
-    return utterances
+
+    def make(split: str, place: int, rng: Random) -> Utterance:
+        # Goals take turns, so that every one is equally common; what is out of scope comes in between.
+        outside = int((place + 1) * OUT_OF_SCOPE) > int(place * OUT_OF_SCOPE)
+        goal = None if outside else names[place % len(names)]
+        spoken = written(_outside(split, rng) if goal is None else _inside(goal, split, rng), rng)
+        return Utterance(spoken.text, goal, spoken.slots)
+
+    return draw_splits("goals", seed, (train, dev, test), make, lambda utterance: utterance.text)
 
 
 def _inside(goal: str, split: str, rng: Random) -> Spoken:

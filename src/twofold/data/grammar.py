@@ -262,8 +262,8 @@ class Lexicon:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Entries written one a line or with commas between."""
-    return tuple(entry for line in text.splitlines() for entry in (part.strip() for part in line.split(",")) if entry)
+    """Entries written with commas between, on as many lines as it takes."""
+    return tuple(entry for part in text.split(",") if (entry := " ".join(part.split())))
 
 
 def lines(text: str) -> tuple[str, ...]:
