@@ -13,7 +13,8 @@ from twofold.data.grammar import fingerprint
 
 Example = TypeVar("Example")
 NAMES = {"train": ("train",), "dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
-KINDS = {"string": str, "list": list, "object": dict, "number": int}
+ENDINGS = (".jsonl", ".tsv", ".txt", ".bio", ".conll")
+KINDS = {"string": str, "list": list, "object": dict, "whole number": int}
 
 
 class DataError(ValueError):
@@ -90,7 +91,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def find_split(folder: Path | str, split: str, endings: Sequence[str]) -> Path | None:
+def find_split(folder: Path | str, split: str, endings: Sequence[str] = ENDINGS) -> Path | None:
     """A split's file: its name, one of the endings, perhaps .gz. None where there is none.
 
     `valid`, `validation` and `val` are dev, `test2016` is test. It is an error if it could be one of several.

@@ -33,11 +33,9 @@ def read_goals(path: Path | str) -> Splits[Utterance]:
     path = Path(path)
     if path.suffix == ".json":
         return _clinc(path)
-    splits = read_splits(path, ENDINGS, read_goal_file, lambda utterance: utterance.text)
-    if not path.is_dir():
-        return splits
+    splits = read_splits(path, ENDINGS, read_goal_file, None)
     train, dev, test = (getattr(splits, name) + _outside(path, name) for name in SPLITS)
-    return Splits(train, dev, test, cut=splits.cut)
+    return cut_missing(path, Splits(train, dev, test), lambda utterance: utterance.text)
 
 
 def read_goal_file(path: Path) -> list[Utterance]:
@@ -90,7 +88,9 @@ def _slot(path: Path | str, line: int, text: str, entry: Any, taken: list[Slot])
         raise DataError(path, line, f"every slot must be an object, got {json.dumps(entry)}")
     name = words_in(path, line, entry, "name")
     if "start" in entry or "end" in entry:
-        slot = Slot(name, field(path, line, entry, "start", "number"), field(path, line, entry, "end", "number"))
+        slot = Slot(
+            name, field(path, line, entry, "start", "whole number"), field(path, line, entry, "end", "whole number")
+        )
         found = text[slot.start : slot.end] if slot.start >= 0 else ""
         if "value" in entry and entry["value"] != found:
             raise DataError(path, line, f"slot {name!r} has value {entry['value']!r}, but {found!r} is at its place")

@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from random import Random
 from typing import Protocol, TypeVar
 
@@ -52,7 +52,7 @@ class Source(Protocol):
     def draw(self, kind: str, rng: Random, split: str) -> str: ...
 
 
-@cache
+@lru_cache(maxsize=1 << 16)
 def parse(template: str) -> tuple[Part, ...]:
     """The parts of a template. Raises ValueError where brackets do not match."""
     signs = SIGNS.findall(template)
@@ -183,7 +183,7 @@ def shuffled(lines: Sequence[str]) -> list[str]:
 
 
 def seeded(*key: object) -> Random:
-    """A generator of its own for every key, the same on every machine."""
+    """A generator of its own for every key."""
     return Random(" ".join(map(str, key)))  # noqa: S311
 
 

@@ -116,15 +116,14 @@ def _question(path: Path, line: int, record: dict) -> Question:
     for entry in field(path, line, record, "answers", "list"):
         if not isinstance(entry, dict):
             raise DataError(path, line, f"every answer must be an object, got {entry!r}")
-        text, start = words_in(path, line, entry, "text"), field(path, line, entry, "start", "number")
+        text, start = words_in(path, line, entry, "text"), field(path, line, entry, "start", "whole number")
         found = context[start : start + len(text)] if start >= 0 else ""
         if found != text:
             raise DataError(path, line, f"answer {text!r} is not at {start} of the context, {found!r} is")
         answers.append(Answer(text, start))
     if not answers:
         raise DataError(path, line, "field 'answers' is empty")
-    name = field(path, line, record, "id") if "id" in record else str(line)
-    return Question(name, context, words_in(path, line, record, "question"), tuple(answers))
+    return Question(str(record.get("id", line)), context, words_in(path, line, record, "question"), tuple(answers))
 
 
 def read_retrieval(folder: Path | str) -> Retrieval:
@@ -157,11 +156,10 @@ def named(folder: Path, name: str, ending: str) -> Path | None:
 
 
 def _queries(folder: Path, split: str, documents: dict[str, Document]) -> list[Query]:
-    known = next((name for name in NAMES[split] if named(folder, f"queries.{name}", ".jsonl")), None)
-    if known is None:
+    file = next((path for name in NAMES[split] if (path := named(folder, f"queries.{name}", ".jsonl"))), None)
+    if file is None:
         return []
-    file = named(folder, f"queries.{known}", ".jsonl") or folder
-    judged = named(folder, f"qrels.{known}", ".tsv")
+    judged = named(folder, f"qrels.{file.name.split('.')[1]}", ".tsv")
     relevant = _judgements(judged, documents) if judged else {}
     queries = []
     for line, record in records_of(file):

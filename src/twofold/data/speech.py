@@ -33,7 +33,7 @@ POLITE = (
     "it would be nice if you could {}",
 )
 QUESTION = re.compile(
-    r"(what|who|when|where|why|how|which|is|are|does|did|will|can|could|would|am|any|have|whose|do (?!me|not))\b(?!$)",
+    r"(what|whose?|when|where|why|how|which|is|are|am|does|did|will|can|could|would|any|have (i|you)|do (?!me|not))\b",
     re.I,
 )
 

@@ -35,7 +35,7 @@ jazz, rock, pop, classical, hip hop, reggae, country, folk, techno, blues, salsa
 bossa nova, k-pop, swing, flamenco, afrobeat, lo-fi, bluegrass, bhangra, fado
 """
 TOPICS = """
-sports, politics, business, technology, science, local, world, health, culture, football, climate, finance, cricket,
+sports, politics, business, technology, science, travel, music, health, culture, football, climate, finance, cricket,
 space, film, farming, cycling, chess
 """
 LANGUAGES = """
