@@ -13,6 +13,8 @@ from twofold.data.examples import Slot, Splits, Utterance
 from twofold.data.goals import TEMPLATES, goals, wordings_of
 from twofold.data.grammar import bare, kinds_of, lines, portion, seeded
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture(scope="module")
 def splits():
@@ -117,12 +119,16 @@ def test_missing_splits_are_named():
     assert Splits([], [], []).missing == ("train", "dev", "test")
 
 
-def test_a_bag_of_words_gets_far_but_not_all_the_way():
-    path = Path(__file__).parents[2] / "examples" / "goal_baseline.py"
-    spec = importlib.util.spec_from_file_location("goal_baseline", path)
+def script(name):
+    path = ROOT / "examples" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    scores = module.baseline(epochs=8)
+    return module
+
+
+def test_a_bag_of_words_gets_far_but_not_all_the_way():
+    scores = script("goal_baseline").baseline(epochs=8)
     assert 0.60 < scores["test"]["all"] < 0.96
     assert 0.60 < scores["dev"]["all"] < 0.98
 
@@ -178,3 +184,12 @@ def test_times_and_dates_come_in_many_forms():
     dates = {calendar_date(rng) for _ in range(20000)} | {day(rng) for _ in range(500)}
     assert {"tomorrow", "next Friday", "the 3rd of May", "2026-05-03", "Friday"} <= dates
     assert {"half an hour", "ten minutes"} <= {duration(rng) for _ in range(3000)}
+
+
+def test_the_page_says_what_the_command_prints(splits):
+    figures = script("goal_set").counts(splits)
+    page = (ROOT / "docs" / "data.md").read_text()
+    assert f"| goals | {figures['goals']} |" in page
+    assert f"| slots | {figures['slots']} |" in page
+    assert f"{figures['templates']}, which stand for {figures['wordings']} wordings |" in page
+    assert f"| {figures['slot values of test that train never has'].replace('%', ' %')} |" in page

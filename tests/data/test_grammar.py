@@ -1,7 +1,7 @@
 """The grammar engine: what templates mean, where values end up, which split a value belongs to."""
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from twofold.data.examples import Slot
@@ -127,14 +127,14 @@ def test_made_values_go_where_their_hash_says():
 TEXTS = st.text(min_size=1, max_size=60).filter(lambda text: text.strip() == text)
 
 
+@settings(deadline=None)
 @given(text=TEXTS, seed=st.integers(0, 1000), data=st.data())
 def test_case_and_errors_keep_slots_over_the_same_words(text, seed, data):
     """Whatever happens to the text, what is before, in and after a slot stays there, but for one letter."""
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, len(text)))
     value = text[start:end]
-    if value.strip() != value:
-        return
+    assume(value.strip() == value)
     for change in (misspelt, written):
         made = change(Spoken(text, (Slot("x", start, end),)), seeded(seed))
         (slot,) = made.slots
@@ -148,6 +148,8 @@ def test_errors_happen_and_move_slots():
     spoken = Spoken("turn the kitchen lights off in the bathroom", (Slot("a", 9, 16), Slot("b", 35, 43)))
     made = {misspelt(spoken, seeded(seed)) for seed in range(300)}
     assert {len(one.text) - len(spoken.text) for one in made} == {-1, 0, 1}
-    assert all(one.text != spoken.text or "ff" in one.text for one in made)
-    lengths = {tuple(slot.start for slot in one.slots) for one in made}
-    assert len(lengths) > 2
+    assert len({one.text for one in made}) > 20
+    assert {tuple(slot.start for slot in one.slots) for one in made} == {(9, 34), (9, 35), (9, 36)} | {
+        (8, 34),
+        (10, 36),
+    }
