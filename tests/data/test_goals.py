@@ -1,6 +1,8 @@
 """The embedded goal set: enough of it, right slots, splits that keep apart, neither trivial nor hopeless."""
 
 import importlib.util
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -193,3 +195,9 @@ def test_the_page_says_what_the_command_prints(splits):
     assert f"| slots | {figures['slots']} |" in page
     assert f"{figures['templates']}, which stand for {figures['wordings']} wordings |" in page
     assert f"| {figures['slot values of test that train never has'].replace('%', ' %')} |" in page
+
+
+def test_goals_and_readers_need_no_torch():
+    code = "import sys, twofold.data.goals, twofold.data.readers, twofold.data.hub; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.strip() == "False", done.stderr
