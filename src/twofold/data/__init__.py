@@ -1,0 +1,1 @@
+"""Data: examples, readers of files, tokenizers, and sets of our own. Knows nothing of models or tasks."""

@@ -1,0 +1,79 @@
+"""Files of tagged words: `word<TAB>tag` a line, a blank line after every sentence; and spans out of BIO tags."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from twofold.data.examples import Slot, Tagged
+from twofold.data.files import DataError, lines_of
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A tagged sentence and the line of the file it begins on."""
+
+    line: int
+    tagged: Tagged
+
+
+def sentences(path: Path, *, bio: bool) -> list[Sentence]:
+    """The sentences of a file. With `bio`, tags must be O, B-x, or I-x after B-x or I-x."""
+    found: list[Sentence] = []
+    words: list[str] = []
+    tags: list[str] = []
+    for number, line in enumerate([*lines_of(path), ""], 1):
+        if not line.strip():
+            if words:
+                found.append(Sentence(number - len(words), Tagged(tuple(words), tuple(tags))))
+            words, tags = [], []
+            continue
+        # Some tools leave a space after a word or after its tag.
+        parts = [part.strip(" \r") for part in line.split("\t")]
+        if len(parts) != 2:
+            raise DataError(path, number, f"expected word<TAB>tag, got {line!r}")
+        word, tag = parts
+        if not word:
+            raise DataError(path, number, f"tag {tag!r} without a word")
+        if not tag:
+            raise DataError(path, number, f"word {word!r} without a tag")
+        if bio:
+            problem = why_not_bio(tag, tags[-1] if tags else "O")
+            if problem:
+                raise DataError(path, number, problem)
+        words.append(word)
+        tags.append(tag)
+    return found
+
+
+def why_not_bio(tag: str, before: str) -> str | None:
+    """What is wrong with a tag after another."""
+    if tag == "O" or (tag[:2] == "B-" and tag[2:]):
+        return None
+    if tag[:2] != "I-" or not tag[2:]:
+        return f"tag {tag!r} is none of O, B-..., I-..."
+    if before[2:] != tag[2:]:
+        return f"tag {tag!r} follows {before!r}: a span begins with 'B-{tag[2:]}'"
+    return None
+
+
+def joined(tagged: Tagged) -> tuple[str, tuple[Slot, ...]]:
+    """Words with spaces between, and the BIO spans as places in that text."""
+    slots: list[Slot] = []
+    start = 0
+    for word, tag in zip(tagged.words, tagged.tags, strict=True):
+        end = start + len(word)
+        if tag[:2] == "B-":
+            slots.append(Slot(tag[2:], start, end))
+        elif tag[:2] == "I-":
+            slots[-1] = Slot(tag[2:], slots[-1].start, end)
+        start = end + 1
+    return " ".join(tagged.words), tuple(slots)
+
+
+def tags_of(words: tuple[tuple[int, int], ...], slots: tuple[Slot, ...]) -> tuple[str, ...]:
+    """BIO tags of words at these places: the first word that a slot touches begins it."""
+    tags = ["O"] * len(words)
+    for slot in slots:
+        touched = [place for place, (start, end) in enumerate(words) if start < slot.end and slot.start < end]
+        for order, place in enumerate(touched):
+            tags[place] = f"{'I' if order else 'B'}-{slot.name}"
+    return tuple(tags)

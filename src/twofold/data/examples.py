@@ -1,0 +1,140 @@
+"""What a task reads: one small frozen class for each kind of example, and the three splits they come in."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Example = TypeVar("Example")
+SPLITS = ("train", "dev", "test")
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A named piece of a text, by characters: its value is text[start:end]."""
+
+    name: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """What somebody said, the goal behind it (None: out of scope) and the slots in order of place."""
+
+    text: str
+    goal: str | None
+    slots: tuple[Slot, ...] = ()
+
+    def __post_init__(self) -> None:
+        problem = why_not_slots(self.text, self.slots)
+        if problem:
+            raise ValueError(problem)
+
+    def value(self, slot: Slot) -> str:
+        return self.text[slot.start : slot.end]
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """Words, each with its tag."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A text and its class."""
+
+    text: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A text and what it becomes: a translation, a summary."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A piece of a context that answers a question; `start` counts characters."""
+
+    text: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question about a context, with the answers people gave."""
+
+    id: str
+    context: str
+    question: str
+    answers: tuple[Answer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Something to be found."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Words to search with, and the ids of the documents that should come up."""
+
+    text: str
+    relevant: frozenset[str]
+
+
+# Tensors do not compare to one bool, so a captioned image compares by identity.
+@dataclass(frozen=True, slots=True, eq=False)
+class Captioned:
+    """An image (height, width, 3) of uint8 and a sentence about it."""
+
+    pixels: "Tensor"
+    caption: str
+
+
+@dataclass(frozen=True, slots=True)
+class Splits(Generic[Example]):
+    """Train, dev and test. `cut` names those that were cut from train because the source had none."""
+
+    train: list[Example]
+    dev: list[Example]
+    test: list[Example]
+    cut: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        return tuple(name for name in SPLITS if not getattr(self, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """One collection of documents and the queries over it."""
+
+    documents: list[Document]
+    queries: Splits[Query]
+
+
+def why_not_slots(text: str, slots: tuple[Slot, ...]) -> str | None:
+    """What is wrong with slots over a text: outside of it, empty, with a space at an edge, or overlapping."""
+    past = 0
+    for slot in sorted(slots, key=lambda slot: slot.start):
+        if not 0 <= slot.start < slot.end <= len(text):
+            return f"slot {slot.name!r} is {slot.start}:{slot.end}, empty or outside of {len(text)} characters"
+        value = text[slot.start : slot.end]
+        if value != value.strip():
+            return f"slot {slot.name!r} is {value!r}, which begins or ends with a space"
+        if slot.start < past:
+            return f"slot {slot.name!r} at {slot.start}:{slot.end} overlaps the slot before it"
+        past = slot.end
+    return None

@@ -1,0 +1,271 @@
+"""A small grammar: templates become sentences, and the place of every named value is kept.
+
+    [a|b]         one of them            (a)      with it or without
+    {room}        a value, labelled      {to:city}  a value of kind city, labelled `to`
+    <when>        a value of kind when, unlabelled; labels inside of it are kept
+
+A `Lexicon` knows the kinds. Every kind says which of its values belong to train, dev and test *before* anything is
+drawn, so that a test sentence can be made of values that no training sentence had.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from random import Random
+from typing import Protocol, TypeVar
+
+from twofold.data.examples import Slot
+
+Item = TypeVar("Item")
+VOWELS = tuple("aeiouAEIOU")
+SIGNS = re.compile(r"[\[\]()|]|\{[\w:]+\}|<\w+>|[^\[\]()|{}<>]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A finished sentence and where its labelled values are."""
+
+    text: str
+    slots: tuple[Slot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    kind: str
+    label: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    options: tuple[tuple["Part", ...], ...]
+
+
+Part = str | Value | Choice
+Piece = tuple[str, str | None]
+
+
+class Source(Protocol):
+    """Where values of one kind come from."""
+
+    def draw(self, kind: str, rng: Random, split: str) -> str: ...
+
+
+@lru_cache(maxsize=1 << 16)
+def parse(template: str) -> tuple[Part, ...]:
+    """The parts of a template. Raises ValueError where brackets do not match."""
+    signs = SIGNS.findall(template)
+    if "".join(signs) != template:
+        raise ValueError(f"template {template!r} has a broken {{name}} or <name>")
+    options, rest = _options(signs, 0, None, template)
+    if rest != len(signs) or len(options) != 1:
+        raise ValueError(f"template {template!r} has an unmatched bracket or a bare |")
+    return options[0]
+
+
+def _options(signs: list[str], at: int, closing: str | None, template: str) -> tuple[list[tuple[Part, ...]], int]:
+    """Alternatives from sign `at` up to `closing` (None: the end), and the index after them."""
+    options: list[tuple[Part, ...]] = []
+    parts: list[Part] = []
+    while at < len(signs):
+        sign = signs[at]
+        at += 1
+        if sign == closing:
+            return [*options, tuple(parts)], at
+        if sign == "|":
+            options.append(tuple(parts))
+            parts = []
+        elif sign in "[(":
+            inner, at = _options(signs, at, "]" if sign == "[" else ")", template)
+            parts.append(Choice((*inner, ()) if sign == "(" else tuple(inner)))
+        elif sign in "])":
+            raise ValueError(f"template {template!r} has an unmatched {sign}")
+        elif sign[0] == "{":
+            label, _, kind = sign[1:-1].partition(":")
+            parts.append(Value(kind or label, label))
+        elif sign[0] == "<":
+            parts.append(Value(sign[1:-1], None))
+        else:
+            parts.append(sign)
+    if closing is not None:
+        raise ValueError(f"template {template!r} lacks a {closing}")
+    return [*options, tuple(parts)], at
+
+
+def wordings(template: str) -> list[str]:
+    """Every template without choices that a template stands for, in order, none twice."""
+
+    def expand(parts: tuple[Part, ...]) -> list[str]:
+        made = [""]
+        for part in parts:
+            if isinstance(part, Choice):
+                tails = [tail for option in part.options for tail in expand(option)]
+            elif isinstance(part, Value):
+                tails = [f"<{part.kind}>" if part.label is None else f"{{{part.label}:{part.kind}}}"]
+            else:
+                tails = [part]
+            made = [head + tail for head in made for tail in tails]
+        return made
+
+    return list(dict.fromkeys(re.sub(" +", " ", wording).strip() for wording in expand(parse(template))))
+
+
+def kinds_of(template: str) -> set[str]:
+    """Kinds a template asks for."""
+
+    def walk(parts: tuple[Part, ...]) -> Iterator[str]:
+        for part in parts:
+            if isinstance(part, Value):
+                yield part.kind
+            elif isinstance(part, Choice):
+                for option in part.options:
+                    yield from walk(option)
+
+    return set(walk(parse(template)))
+
+
+def say(template: str, rng: Random, draw: Callable[[str], str]) -> Spoken:
+    """One sentence of a template. `draw(kind)` gives a value, which may itself be a template."""
+
+    def pieces(parts: tuple[Part, ...], label: str | None) -> Iterator[Piece]:
+        for part in parts:
+            if isinstance(part, str):
+                yield part, label
+            elif isinstance(part, Choice):
+                yield from pieces(rng.choice(part.options), label)
+            elif part.label is None or label is not None:
+                yield from pieces(parse(draw(part.kind)), label)
+            else:
+                inner = pieces(parse(draw(part.kind)), part.label)
+                yield tidy([(text, None) for text, _ in inner]).text, part.label
+
+    return tidy(pieces(parse(template), None))
+
+
+def tidy(pieces: Sequence[Piece] | Iterator[Piece]) -> Spoken:
+    """Pieces joined with single spaces, none at the ends nor before a comma or a stop; "a" before a vowel is "an"."""
+    text = ""
+    slots = []
+    space = False
+    for piece, label in pieces:
+        if piece.lstrip()[:1] in VOWELS and text.rpartition(" ")[2] == "a" and (space or piece[0] == " "):
+            text += "n"
+        if label is not None:
+            text += " " if space and text else ""
+            slots.append(Slot(label, len(text), len(text) + len(piece)))
+            text += piece
+            space = False
+            continue
+        for character in piece:
+            if character == " ":
+                space = True
+                continue
+            text += " " if space and text and character not in ",.?!;" else ""
+            text += character
+            space = False
+    return Spoken(text, tuple(slots))
+
+
+def portion(items: Sequence[Item], split: str) -> list[Item]:
+    """The part of a list that belongs to a split: the first 60 % to train, then 15 % dev, the last 25 % test."""
+    if len(items) < 3:
+        raise ValueError(f"a list divided among three splits needs at least 3 entries, got {list(items)}")
+    test = max(1, round(len(items) * 0.25))
+    dev = max(1, round(len(items) * 0.15))
+    cuts = {"train": (0, -dev - test), "dev": (-dev - test, -test), "test": (-test, None)}
+    return list(items[slice(*cuts[split])])
+
+
+def shuffled(lines: Sequence[str]) -> list[str]:
+    """Lines, none twice, in the order of their hashes: an order that nobody chose and that never changes."""
+    return sorted(set(lines), key=lambda line: (fingerprint(line), line))
+
+
+def seeded(*key: object) -> Random:
+    """A generator of its own for every key."""
+    return Random(" ".join(map(str, key)))  # noqa: S311
+
+
+def fingerprint(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+def bare(text: str) -> str:
+    """Letters and digits alone: what is left to tell two sentences apart when case and punctuation are not to count."""
+    return "".join(character for character in text.casefold() if character.isalnum())
+
+
+def share(key: str) -> str:
+    """The split a made-up value belongs to, by the hash of its letters and digits, in the proportions of `portion`."""
+    place = fingerprint(bare(key)) % 20
+    return "train" if place < 12 else "dev" if place < 15 else "test"
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Values of which no split sees another's: names, titles, things. The common ones come first and go to train."""
+
+    entries: tuple[str, ...]
+
+    def draw(self, kind: str, rng: Random, split: str) -> str:
+        return rng.choice(portion(self.entries, split))
+
+
+@dataclass(frozen=True, slots=True)
+class Everyday:
+    """A closed class of which train sees most: dev and test draw from train's values as often as from their own."""
+
+    entries: tuple[str, ...]
+
+    def draw(self, kind: str, rng: Random, split: str) -> str:
+        return rng.choice(portion(self.entries, split if rng.random() < 0.5 else "train"))
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Function words and turns of phrase that all splits have."""
+
+    entries: tuple[str, ...]
+
+    def draw(self, kind: str, rng: Random, split: str) -> str:
+        return rng.choice(self.entries)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Values put together on the spot (numbers, times); the hash of its spelling decides a value's split."""
+
+    make: Callable[[Random], str]
+
+    def draw(self, kind: str, rng: Random, split: str) -> str:
+        for _ in range(1000):
+            value = self.make(rng)
+            if share(value) == split:
+                return value
+        raise ValueError(f"kind {kind!r} has too few values for the {split} split")
+
+
+class Lexicon:
+    """The kinds a set of templates may ask for."""
+
+    def __init__(self, sources: Mapping[str, Source]) -> None:
+        self.sources = dict(sources)
+
+    def say(self, template: str, rng: Random, split: str) -> Spoken:
+        def draw(kind: str) -> str:
+            if kind not in self.sources:
+                raise ValueError(f"template {template!r} asks for {kind!r}; the lexicon has {sorted(self.sources)}")
+            return self.sources[kind].draw(kind, rng, split)
+
+        return say(template, rng, draw)
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Entries written with commas between, on as many lines as it takes."""
+    return tuple(entry for part in text.split(",") if (entry := " ".join(part.split())))
+
+
+def lines(text: str) -> tuple[str, ...]:
+    """Entries written one a line."""
+    return tuple(line.strip() for line in text.splitlines() if line.strip())

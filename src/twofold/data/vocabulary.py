@@ -1,0 +1,130 @@
+"""Tokenizers trained on the spot: characters, words, or byte pairs. What comes back is a transformers tokenizer.
+
+Ids: pad 0, bos 1, eos 2, unk 3, then sep and mask if asked for. A special token's spelling inside of a text is text:
+nobody can end a sentence by writing "</s>". Characters and byte pairs give every text back as it was.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+KINDS = ("char", "word", "bpe")
+ENDS = ("none", "eos", "both")
+SPECIAL = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+ON_REQUEST = {"sep": "<sep>", "mask": "<mask>"}
+
+
+def train_tokenizer(
+    texts: Iterable[str],
+    kind: str = "bpe",
+    *,
+    size: int = 4096,
+    lowercase: bool = False,
+    min_count: int = 1,
+    fallback: bool = True,
+    ends: str = "none",
+    extra: tuple[str, ...] = (),
+) -> PreTrainedTokenizerFast:
+    """A tokenizer of a kind from texts; the same texts always give the same one.
+
+    - "char": every character that occurs `min_count` times. Others are spelt in bytes, or are unk without `fallback`.
+    - "word": words and signs that occur `min_count` times, the `size` most common. Others are unk.
+    - "bpe": byte pairs up to a vocabulary of `size`.
+
+    `lowercase` makes A and a one. `ends` adds nothing, eos, or bos and eos. `extra` may name "sep" and "mask"; sep then
+    stands between two texts given together.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    if ends not in ENDS:
+        raise ValueError(f"ends must be one of {', '.join(ENDS)}, got {ends!r}")
+    if min_count < 1:
+        raise ValueError(f"min_count must be 1 or more, got {min_count}")
+    for name in extra:
+        if name not in ON_REQUEST:
+            raise ValueError(f"extra must name only {', '.join(ON_REQUEST)}, got {name!r}")
+    special = SPECIAL | {f"{name}_token": sign for name, sign in ON_REQUEST.items() if name in extra}
+    least = len(special) + (256 if kind == "bpe" else 1)
+    if size < least:
+        raise ValueError(f"size must be at least {least} for {kind} (special tokens and bytes), got {size}")
+    signs = list(special.values())
+    lower = normalizers.Lowercase() if lowercase else None
+    match kind:
+        case "char":
+            tokenizer = _characters(
+                (text.lower() for text in texts) if lowercase else texts, signs, min_count, fallback
+            )
+        case "word":
+            tokenizer = _words(texts, signs, min_count, size, lower)
+        case _:
+            tokenizer = _byte_pairs(texts, signs, min_count, size, lower)
+    if lower is not None:
+        tokenizer.normalizer = lower
+    _frame(tokenizer, ends, "sep" in extra, trim=kind == "bpe")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, clean_up_tokenization_spaces=False, split_special_tokens=True, **special
+    )
+
+
+def _characters(texts: Iterable[str], signs: list[str], min_count: int, fallback: bool) -> Tokenizer:
+    """A byte-pair model without pairs: each character by itself, one that is not known as its bytes."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text)
+    known = sorted(character for character, count in counts.items() if count >= min_count)
+    spelt = [f"<0x{byte:02X}>" for byte in range(256)] if fallback else []
+    vocabulary = {token: place for place, token in enumerate([*signs, *spelt, *known])}
+    model = models.BPE(vocab=vocabulary, merges=[], unk_token=SPECIAL["unk_token"], byte_fallback=fallback)
+    tokenizer = Tokenizer(model)
+    tokenizer.add_special_tokens(signs)
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
+    return tokenizer
+
+
+def _words(
+    texts: Iterable[str], signs: list[str], min_count: int, size: int, lower: normalizers.Normalizer | None
+) -> Tokenizer:
+    tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL["unk_token"]))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    if lower is not None:
+        tokenizer.normalizer = lower
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=size, min_frequency=min_count, special_tokens=signs, show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+def _byte_pairs(
+    texts: Iterable[str], signs: list[str], min_count: int, size: int, lower: normalizers.Normalizer | None
+) -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    if lower is not None:
+        tokenizer.normalizer = lower
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=max(2, min_count),
+        special_tokens=signs,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+def _frame(tokenizer: Tokenizer, ends: str, sep: bool, *, trim: bool) -> None:
+    """What is put around a text; and offsets that leave out the space a byte pair begins with."""
+    first = "<s> " if ends == "both" else ""
+    last = " </s>" if ends != "none" else ""
+    between = " <sep>" if sep else ""
+    used = [(sign, tokenizer.token_to_id(sign)) for sign in f"{first}{between}{last}".split()]
+    steps: list[processors.PostProcessor] = [processors.ByteLevel(trim_offsets=True)] if trim else []
+    if used:
+        pair = f"{first}$A{between} $B:1{last + ':1' if last else ''}"
+        steps.append(processors.TemplateProcessing(single=f"{first}$A{last}", pair=pair, special_tokens=used))
+    if steps:
+        tokenizer.post_processor = processors.Sequence(steps)
