@@ -1,8 +1,8 @@
-"""Run by test_distribution in two processes.
+"""Run by test_distribution in two processes: trains the tiny model, in one run after the other.
 
-torchrun --nproc-per-node 2 tests/training/two_processes.py FOLDER '{"changes": {...}, "resume": false}' EXIT_STEP
+torchrun --nproc-per-node 2 tests/training/two_processes.py '[{"folder": ..., "changes": {...}, "stop": 3}, ...]'
 
-Trains the tiny model; with EXIT_STEP above 0 the first process gets SIGTERM there, as a batch system would send it.
+With "stop" the first process gets a SIGTERM after that step, as a batch system would send it.
 """
 
 import json
@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import torch
+from torch.distributed.tensor import DTensor
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -29,22 +30,33 @@ class SignalAt(Silent):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def main(folder, options, exit_step):
-    torch.set_num_threads(1)
-    options = json.loads(options)
+def evaluate_shared(how):
+    def evaluate(model):
+        # FSDP that is silently something else would pass every other check.
+        is_cut = [isinstance(parameter, DTensor) for parameter in model.parameters()]
+        if is_cut != [how == "fsdp"] * len(is_cut):
+            raise AssertionError(f"{sum(is_cut)} of {len(is_cut)} parameters are shared out under {how}")
+        return tiny.evaluate(model)
+
+    return evaluate
+
+
+def train(folder, changes, config, stop=0, **options):
+    model = tiny.model(**config)
     # What differs between the processes must not matter: all begin with the first one's weights.
-    model = tiny.model(**options.pop("config", {}))
     if os.environ["RANK"] == "1":
         with torch.no_grad():
             model.model.embedding.tokens.weight.add_(1)
-    code = 0
     try:
-        tiny.train(Path(folder), model=model, progress=SignalAt(int(exit_step)), **options)
+        evaluate = evaluate_shared(changes.get("distribution"))
+        tiny.train(Path(folder), model=model, changes=changes, progress=SignalAt(stop), evaluate=evaluate, **options)
     except Stopped as stopped:
-        # torchrun counts everything but 0 as a failure.
-        code = 0 if stopped.exit_code == 143 and int(exit_step) else 1
-    leave(code)
+        if not stop or stopped.exit_code != 143:
+            raise
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    torch.set_num_threads(1)
+    for job in json.loads(sys.argv[1]):
+        train(**job)
+    leave(0)

@@ -40,7 +40,7 @@ def prepare_folder(folder: Path, *, force: bool = False, resume: bool = False) -
         check_format(folder)
         return
     if not is_empty:
-        if force and not (folder / METRICS).exists():
+        if force and not _is_run(folder):
             raise ValueError(f"{folder} is not empty and no run: choose another folder, or empty it by hand")
         if not force:
             raise ValueError(f"{folder} is not empty: resume its run, choose another folder, or remove it with force")
@@ -52,13 +52,11 @@ def prepare_folder(folder: Path, *, force: bool = False, resume: bool = False) -
 
 def check_format(folder: Path) -> None:
     """Refuse a folder that holds no run, or one of another version."""
-    first = _lines(folder)[:1]
-    if not first or first[0].get("kind") != "run":
+    if not _is_run(folder):
         raise ValueError(f"{folder} is no run: its {METRICS} is missing or does not begin with one")
-    if first[0].get("version") != VERSION:
-        raise ValueError(
-            f"{folder} is a run of format {first[0].get('version')!r}, and this version of twofold reads {VERSION}"
-        )
+    version = _lines(folder)[0].get("version")
+    if version != VERSION:
+        raise ValueError(f"{folder} is a run of format {version!r}, and this version of twofold reads {VERSION}")
 
 
 def is_finished(folder: Path) -> bool:
@@ -139,6 +137,11 @@ def remove_checkpoints(folder: Path) -> None:
     """What a finished run no longer needs."""
     shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
     sweep(folder)
+
+
+def _is_run(folder: Path) -> bool:
+    """Of whichever version."""
+    return [line["kind"] for line in _lines(folder)[:1]] == ["run"]
 
 
 def _lines(folder: Path) -> list[dict[str, Any]]:
