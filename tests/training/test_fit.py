@@ -105,6 +105,13 @@ def test_what_may_not_matter(changes, tmp_path):
         assert one["gradient_norm"] == pytest.approx(other["gradient_norm"], abs=1e-4)
 
 
+def test_batches_of_tokens(tmp_path):
+    outcome = tiny.train(tmp_path, changes={"batch_tokens": 30, "epochs": 1})
+    tokens = [line["tokens"] for line in tiny.curve(tmp_path)]
+    assert all(0 < after - before <= 30 for before, after in zip([0, *tokens], tokens, strict=False))
+    assert outcome.tokens == tokens[-1] == sum(len(one["input_ids"]) for one in tiny.data())
+
+
 def test_gradients_are_clipped(tmp_path):
     tiny.train(tmp_path / "tight", changes={"clip": 1e-6, "learning_rate": 1e-9})
     tiny.train(tmp_path / "free", changes={"clip": None, "learning_rate": 1e-9})

@@ -69,6 +69,16 @@ def test_resumed_runs_are_the_same(end, step, uninterrupted, tmp_path):
     same(tmp_path, uninterrupted)
 
 
+def test_a_look_at_the_end_comes_once(uninterrupted, tmp_path, monkeypatch):
+    """Killed while the result is written: the last step has been looked at and saved."""
+    monkeypatch.setattr("twofold.training.loop.write_model", lambda *args: crash())
+    with pytest.raises(Crash):
+        tiny.train(tmp_path, changes={"patience": 9})
+    monkeypatch.undo()
+    tiny.train(tmp_path, changes={"patience": 9}, resume=True)
+    same(tmp_path, uninterrupted)
+
+
 def test_many_lives_are_one(uninterrupted, tmp_path):
     for step in (3, 5, 7, 9):
         with pytest.raises(Crash):

@@ -76,3 +76,14 @@ def test_every_setting_explains_itself(capsys):
 def test_settings_are_read_without_torch():
     code = "import sys; from twofold.training import Settings; Settings(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_names_are_found_whatever_comes_first():
+    """No name of the package is that of a module in it: importing the module would hide it."""
+    import twofold.training
+
+    homes = {path.stem for path in Path(twofold.training.__file__).parent.glob("*.py")}
+    assert not homes & set(twofold.training.__all__)
+    assert all(getattr(twofold.training, name) for name in twofold.training.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        twofold.training.nothing  # noqa: B018

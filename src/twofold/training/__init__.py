@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from twofold.training.distribution import is_main_process as is_main_process
     from twofold.training.distribution import leave as leave
-    from twofold.training.fit import Outcome as Outcome
-    from twofold.training.fit import fit as fit
     from twofold.training.folder import is_finished as is_finished
     from twofold.training.folder import prepare_folder as prepare_folder
     from twofold.training.folder import read_metrics as read_metrics
+    from twofold.training.loop import Outcome as Outcome
+    from twofold.training.loop import fit as fit
     from twofold.training.packing import packed as packed
     from twofold.training.progress import Bar as Bar
     from twofold.training.progress import Progress as Progress
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Bar": "progress",
-    "Outcome": "fit",
+    "Outcome": "loop",
     "Progress": "progress",
     "Settings": "settings",
     "Stopped": "stopping",
-    "fit": "fit",
+    "fit": "loop",
     "is_finished": "folder",
     "is_main_process": "distribution",
     "leave": "distribution",

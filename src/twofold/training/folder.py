@@ -18,6 +18,8 @@ from twofold.training.durable import sweep
 # Changes with what a run folder holds; a folder of another version is refused.
 VERSION = 1
 METRICS, CHECKPOINTS, LOCK = "metrics.jsonl", "checkpoints", "lock"
+# metrics.jsonl while it is written anew.
+ASIDE = f".{METRICS}"
 
 
 def prepare_folder(folder: Path, *, force: bool = False, resume: bool = False) -> None:
@@ -31,7 +33,8 @@ def prepare_folder(folder: Path, *, force: bool = False, resume: bool = False) -
         return
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} must be a folder, and is a file")
-    is_empty = not folder.exists() or not any(folder.iterdir())
+    # What a process that was killed right at the beginning left does not count.
+    is_empty = not folder.exists() or all(path.name == ASIDE for path in folder.iterdir())
     if resume and force:
         raise ValueError("give resume or force, not both: one goes on with the run, the other removes it")
     if resume:
@@ -118,7 +121,7 @@ class Metrics:
             os.fsync(file.fileno())
 
     def _rewrite(self, lines: list[dict[str, Any]]) -> None:
-        aside = self.path.with_name(f".{METRICS}")
+        aside = self.path.with_name(ASIDE)
         with aside.open("w", encoding="utf-8") as file:
             file.writelines(map(_text, lines))
             file.flush()

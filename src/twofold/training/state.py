@@ -17,8 +17,7 @@ class State:
     untold: int = 0
     loss: float = 0.0
     gradient_norm: float = 0.0
-    # The step of the last look at the dev split, and looks since the best one.
-    looked: int = 0
+    # Looks at the dev split since the best one.
     worse: int = 0
     best_step: int = 0
     best: dict[str, float] = field(default_factory=dict)
@@ -40,7 +39,6 @@ class State:
             raise ValueError(f"metric must be one that evaluate gives ({', '.join(sorted(numbers))}), got {metric!r}")
         value, best = numbers[metric], self.best.get(metric)
         is_better = not math.isnan(value) and (best is None or (value > best if higher_is_better else value < best))
-        self.looked = self.step
         self.worse = 0 if is_better else self.worse + 1
         if is_better:
             self.best_step, self.best = self.step, numbers

@@ -4,9 +4,10 @@ It is written out here, on torch, rather than hung into transformers.Trainer or 
 - Trainer pickles its optimizer, scheduler, random states and arguments (.pt, .pth, .bin), and not atomically. A resumed
   run draws all batches that it has seen once more; batches depend on the number of processes.
 - accelerate's state is one per Python process: a second run in it cannot have another precision. Asked for FSDP on
-  CPUs, it runs DDP and does not say so, so what two processes test there would not be what runs on GPUs. What is left
-  of both once checkpoints, order, distribution and reports are ours is the page below. Models stay transformers' own: a
-  loss from `forward`, `save_pretrained` at the end.
+  CPUs, it runs DDP and does not say so, so what two processes test there would not be what runs on GPUs.
+
+What is left of both once checkpoints, order, distribution and reports are ours is the page below. Models stay
+transformers' own: a loss from `forward`, `save_pretrained` at the end.
 """
 
 import math
@@ -169,8 +170,7 @@ class _Run:
                 if is_last_batch := self.state.batch == len(batches):
                     self.state.epoch, self.state.batch = self.state.epoch + 1, 0
                 self._tell(self.state.epoch + self.state.batch / len(batches))
-                every = self.settings.evaluate_steps
-                if self.job.evaluate and (self.state.step % every == 0 if every else is_last_batch):
+                if self._is_look_due(is_last_batch):
                     self._look()
                 if signal or is_save_due:
                     self._save()
@@ -182,8 +182,6 @@ class _Run:
     def finish(self) -> Outcome:
         """Keep the best weights, write them, mark the end."""
         state = self.state
-        if self.job.evaluate and state.looked != state.step:
-            self._look()
         if state.best_step == 0:
             state.best_step = state.step
         elif state.best_step != state.step:
@@ -200,9 +198,7 @@ class _Run:
         # No process has a whole model under fsdp.
         whole = self.learner.weights() if self.processes.kind == "fsdp" else None
         if self.processes.is_main:
-            self._write_model(whole)
-            self.metrics.write("end", end)
-            self.metrics.flush()
+            self._write_result(whole, end)
             remove_checkpoints(self.job.folder)
         self.processes.wait()
         return _outcome(end)
@@ -216,6 +212,12 @@ class _Run:
     def is_over(self) -> bool:
         patience = self.settings.patience
         return self.state.step >= self.total or (patience is not None and self.state.worse >= patience)
+
+    def _is_look_due(self, is_last_batch: bool) -> bool:
+        """Every so many steps, or every epoch; and at the end, before the last checkpoint, so that none looks twice."""
+        every = self.settings.evaluate_steps
+        is_time = self.state.step % every == 0 if every else is_last_batch
+        return self.job.evaluate is not None and (is_time or self.state.step == self.total)
 
     def _step(self, pieces: list[Piece], wish: Wish) -> tuple[int, bool]:
         """One optimizer step. Says which signal asks for an end, if any, and whether it is time to save."""
@@ -346,12 +348,17 @@ class _Run:
             self.best = named("model" if self.state.best_step == self.state.step else "best")
         self.saved_step = self.state.step
 
-    def _write_model(self, whole: dict[str, Tensor] | None) -> None:
+    def _write_result(self, whole: dict[str, Tensor] | None, end: Mapping[str, Any]) -> None:
+        """The model, then the line that says that it is there."""
         try:
             write_model(self.job.model, self.job.folder, whole)
+            self.metrics.write("end", end)
+            self.metrics.flush()
         except OSError as error:
             why = error.strerror or error
-            raise OSError(f"the model cannot be written to {self.job.folder} ({why}); {self._kept()}") from error
+            raise OSError(
+                f"the model cannot be written to {self.job.folder} ({why}); {self._kept()}: make room and resume"
+            ) from error
 
     def _kept(self) -> str:
         return f"the checkpoint of step {self.saved_step} is kept" if self.saved_step else "nothing is saved"
