@@ -25,7 +25,7 @@ from twofold.models import DecoderConfig, DecoderForCausalLM
 from twofold.training import Settings, Stopped, fit, is_finished, prepare_folder, read_metrics
 
 SETTINGS = Settings(
-    steps=80,
+    steps=40,
     batch_size=8,
     learning_rate=0.01,
     evaluate_steps=7,

@@ -234,6 +234,10 @@ def test_a_number_that_is_none_ends_the_run(tmp_path):
     ("options", "message"),
     [
         ({"train": []}, "train must have at least one example, got none"),
+        (
+            {"evaluate": lambda model: {"step": 1}},
+            "evaluate must name its numbers otherwise than 'step', which metrics",
+        ),
         ({"metric": "bleu"}, r"metric must be one that evaluate gives \(length, loss\), got 'bleu'"),
         (
             {"changes": {"distribution": "fsdp"}},

@@ -130,13 +130,17 @@ def test_a_signal_saves_and_says_how_to_go_on(number, code, tmp_path):
     assert [path.name for path in (tmp_path / "checkpoints").glob("step-*")] == ["step-000000004"]
 
 
-def test_a_second_signal_does_not_wait(tmp_path):
+def test_a_second_signal_does_not_wait(tmp_path, monkeypatch):
     def twice():
         term()
         term()
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Stopped, match="after step 4"):
         tiny.train(tmp_path, progress=At(3, twice))
+    # Both at once were one wish; a second later they are two.
+    monkeypatch.setattr("twofold.training.stopping.ONE_WISH", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        tiny.train(tmp_path, progress=At(7, twice), resume=True)
 
 
 def test_checkpoints_come_by_the_clock(tmp_path):

@@ -9,15 +9,17 @@ import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from transformers import PreTrainedModel
 
 from twofold.training.settings import Settings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 def is_main_process() -> bool:
@@ -80,7 +82,7 @@ class Processes:
         """Until all have come this far."""
         self.summed([0.0])
 
-    def shared(self, model: PreTrainedModel) -> nn.Module:
+    def shared(self, model: "PreTrainedModel") -> nn.Module:
         """The model as the loop calls it: itself, wrapped (ddp), or cut into parts in place (fsdp)."""
         if self.kind == "ddp":
             places = [self.device.index] if self.device.type == "cuda" else None
@@ -121,7 +123,8 @@ def leave(code: int) -> None:
     """
     if not (dist.is_available() and dist.is_initialized()):
         return
-    if dist.get_backend() == "nccl":
+    # After a failure others may wait for this one, and taking down would wait for them.
+    if code == 0 and dist.get_backend() == "nccl":
         dist.destroy_process_group()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -138,7 +141,7 @@ def _device(wanted: str) -> torch.device:
     return device
 
 
-def _cut(model: PreTrainedModel, processes: Processes) -> None:
+def _cut(model: "PreTrainedModel", processes: Processes) -> None:
     """FSDP2: every layer by itself, so that only one of them is whole at a time, and what remains together."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard

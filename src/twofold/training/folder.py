@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from twofold.training.distribution import is_main_process
 from twofold.training.durable import sweep
 
 # Changes with what a run folder holds; a folder of another version is refused.
@@ -23,13 +24,12 @@ ASIDE = f".{METRICS}"
 
 
 def prepare_folder(folder: Path, *, force: bool = False, resume: bool = False) -> None:
-    """Make `folder` the folder of a new run, or see that it holds one to go on with. Call it before anything is
-    written.
+    """Make `folder` the folder of a new run, or see that it holds one to go on with, before anything is written.
 
     A folder with something in it is refused unless there is a run in it to resume. With `force` an old run is removed,
     and only that: a folder that is no run of ours stays as it is. Other processes than the main one do nothing.
     """
-    if int(os.environ.get("RANK", "0")):
+    if not is_main_process():
         return
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} must be a folder, and is a file")

@@ -47,6 +47,7 @@ from twofold.training.result import read_model, write_model
 from twofold.training.settings import Settings
 from twofold.training.state import State
 from twofold.training.stopping import Stopped, Wish, listening
+from twofold.training.tensors import set_weights, weights
 
 Evaluate = Callable[[PreTrainedModel], Mapping[str, float]]
 
@@ -243,6 +244,8 @@ class _Run:
 
     def _read(self) -> None:
         """Losses since the last call. The first that is no number ends the run, before anything of it is saved."""
+        if not self.unread:
+            return
         losses = self.processes.summed([float(loss) for loss, _ in self.unread])
         norms = [float(norm) for _, norm in self.unread]
         self.unread = []
@@ -376,10 +379,12 @@ def _check_folder(folder: Path, resume: bool) -> None:
 
 def _already(end: dict[str, Any], model: PreTrainedModel, folder: Path, processes: Processes) -> Outcome:
     """A finished run: its weights, its outcome, and nothing left that its end had no time to remove."""
-    read_model(model, folder)
-    model.eval()
     if processes.is_main:
+        read_model(model, folder)
         remove_checkpoints(folder)
+    # Others may not see the folder.
+    set_weights(model, weights(model, processes), processes)
+    model.eval()
     return _outcome(end)
 
 

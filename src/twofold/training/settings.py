@@ -9,6 +9,7 @@ from typing import Any, Literal
 # aside.
 FREE_ON_RESUME = frozenset(
     {
+        "log_steps",
         "save_steps",
         "save_seconds",
         "keep",

@@ -35,6 +35,8 @@ class State:
 
     def look(self, numbers: dict[str, float], metric: str, higher_is_better: bool) -> bool:
         """Take note of an evaluation; whether it is the best so far. A NaN is never better."""
+        if taken := numbers.keys() & {"kind", "step"}:
+            raise ValueError(f"evaluate must name its numbers otherwise than {taken.pop()!r}, which metrics.jsonl uses")
         if metric not in numbers:
             raise ValueError(f"metric must be one that evaluate gives ({', '.join(sorted(numbers))}), got {metric!r}")
         value, best = numbers[metric], self.best.get(metric)

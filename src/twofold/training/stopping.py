@@ -2,12 +2,15 @@
 
 import signal
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Ctrl-C under torchrun comes twice, from the terminal and from torchrun: within so many seconds it is one wish.
+ONE_WISH = 1.0
 
 
 class Stopped(Exception):  # noqa: N818 (nothing went wrong)
@@ -29,12 +32,13 @@ class Wish:
     """Which signal has asked for an end; 0 while none has."""
 
     def __init__(self) -> None:
-        self.signal = 0
+        self.signal, self.since = 0, 0.0
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self.signal:
+        if not self.signal:
+            self.signal, self.since = number, time.monotonic()
+        elif time.monotonic() - self.since > ONE_WISH:
             raise KeyboardInterrupt
-        self.signal = number
 
 
 @contextmanager

@@ -20,8 +20,13 @@ Named = dict[str, Tensor]
 
 def weights(model: PreTrainedModel, processes: Processes) -> Named:
     """A copy of parameters and lasting buffers on the CPU; tied ones once. Empty where this is not the main process."""
-    found = {name: _whole(tensor) for name, tensor in _own(model).items()}
-    return {name: _copied(tensor) for name, tensor in found.items()} if processes.is_main else {}
+    named = {}
+    # One after the other: all of them whole at once would not fit where parts are needed.
+    for name, tensor in _own(model).items():
+        whole = _whole(tensor)
+        if processes.is_main:
+            named[name] = _copied(whole)
+    return named
 
 
 @torch.no_grad()
