@@ -1,0 +1,157 @@
+"""One process or many: who is who, what they tell each other, and how a model is shared between them.
+
+`torchrun` sets the environment that is read here. The loop asks for sums and gathers and need not know how many there
+are. Nothing in here pickles: processes exchange tensors, and JSON as bytes.
+"""
+
+import json
+import os
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from twofold.training.settings import Settings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+def is_main_process() -> bool:
+    """Whether this is the process that writes files: the only one, or the first."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Processes:
+    """This process among all of them."""
+
+    rank: int
+    count: int
+    device: torch.device
+    kind: str  # none, ddp or fsdp
+
+    @property
+    def is_main(self) -> bool:
+        return self.rank == 0
+
+    def summed(self, values: list[float]) -> list[float]:
+        """The sums over all processes."""
+        if self.count == 1:
+            return values
+        total = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(total)
+        return total.tolist()
+
+    def from_main(self, value: Any) -> Any:
+        """What the main process gives here, anything JSON can say, on every process."""
+        if self.count == 1:
+            return value
+        said = json.dumps(value).encode() if self.is_main else b""
+        size = torch.tensor([len(said)], dtype=torch.int64, device=self.device)
+        dist.broadcast(size, 0)
+        text = torch.zeros(int(size), dtype=torch.uint8, device=self.device)
+        if self.is_main:
+            text.copy_(torch.tensor(list(said), dtype=torch.uint8))
+        dist.broadcast(text, 0)
+        return json.loads(bytes(text.tolist()))
+
+    def tensor_from_main(self, tensor: Tensor) -> Tensor:
+        """The main process's tensor on every process; others give one of its shape and type to receive it."""
+        if self.count == 1:
+            return tensor
+        here = tensor.to(self.device)
+        dist.broadcast(here, 0)
+        return here
+
+    def gathered(self, tensor: Tensor) -> list[Tensor]:
+        """Everyone's tensor, by rank; all of one shape."""
+        if self.count == 1:
+            return [tensor]
+        here = tensor.to(self.device)
+        everyone = [torch.empty_like(here) for _ in range(self.count)]
+        dist.all_gather(everyone, here)
+        return [one.cpu() for one in everyone]
+
+    def wait(self) -> None:
+        """Until all have come this far."""
+        self.summed([0.0])
+
+    def shared(self, model: "PreTrainedModel") -> nn.Module:
+        """The model as the loop calls it: itself, wrapped (ddp), or cut into parts in place (fsdp)."""
+        if self.kind == "ddp":
+            places = [self.device.index] if self.device.type == "cuda" else None
+            return DistributedDataParallel(model, device_ids=places)
+        if self.kind == "fsdp":
+            _cut(model, self)
+        return model
+
+    def kept_apart(self, shared: nn.Module, is_last: bool) -> AbstractContextManager[Any]:
+        """Gradients are exchanged only with the last piece of a batch."""
+        if isinstance(shared, DistributedDataParallel):
+            return nullcontext() if is_last else shared.no_sync()
+        if self.kind == "fsdp":
+            cast(Any, shared).set_requires_gradient_sync(is_last)
+        return nullcontext()
+
+
+def join(settings: Settings) -> Processes:
+    """Find the others, if torchrun has started any."""
+    count, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+    kind = settings.distribution
+    if kind == "auto":
+        kind = "ddp" if count > 1 else "none"
+    if (count > 1) == (kind == "none"):
+        wanted = "auto, ddp or fsdp" if count > 1 else "auto or none, or torchrun with 2 processes or more"
+        raise ValueError(f"distribution with {count} process(es) must be {wanted}, got {kind!r}")
+    device = _device(settings.device)
+    if count > 1 and not dist.is_initialized():
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    return Processes(rank=rank, count=count, device=device, kind=kind)
+
+
+def leave(code: int) -> None:
+    """End this process of several with an exit code. Does nothing where there is only one.
+
+    gloo's threads sometimes abort or hang while Python takes them down, after all is well: so Python does not get
+    there.
+    """
+    if not (dist.is_available() and dist.is_initialized()):
+        return
+    # After a failure others may wait for this one, and taking down would wait for them.
+    if code == 0 and dist.get_backend() == "nccl":
+        dist.destroy_process_group()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _device(wanted: str) -> torch.device:
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device must be cpu or auto where torch sees no GPU, got 'cuda'")
+    if wanted == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    torch.cuda.set_device(device)
+    return device
+
+
+def _cut(model: "PreTrainedModel", processes: Processes) -> None:
+    """FSDP2: every layer by itself, so that only one of them is whole at a time, and what remains together."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    # Everyone starts with the main process's weights, as ddp does by itself.
+    for tensor in model.state_dict().values():
+        dist.broadcast(tensor, 0)
+    mesh = init_device_mesh(processes.device.type, (processes.count,))
+    layers = set(model._no_split_modules or ())
+    for module in list(model.modules()):
+        if type(module).__name__ in layers:
+            fully_shard(module, mesh=mesh)
+    fully_shard(model, mesh=mesh)

@@ -1,0 +1,118 @@
+"""Folders that are whole or absent: written aside, on disk before they get their name, told by a manifest with hashes.
+
+Knows nothing of training. A crash at any moment leaves the old folder or the new one, and perhaps a leftover named
+`.saving-...`, which `sweep` removes.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
+
+MANIFEST = "manifest.json"
+ASIDE = ".saving-"
+
+
+def write_folder(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Make `folder` of what `fill` writes into an empty one. After an error nothing is left of it.
+
+    The manifest comes last and names every other file with its size and sha256.
+    """
+    aside = folder.with_name(ASIDE + folder.name)
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        aside.mkdir(parents=True)
+        fill(aside)
+        files = {path.name: _measured(path) for path in sorted(aside.iterdir())}
+        for name in files:
+            _flush(aside / name)
+        write_json(aside / MANIFEST, {"files": files})
+        _flush(aside / MANIFEST)
+        _flush(aside)
+        aside.rename(folder)
+        _flush(folder.parent)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+def why_damaged(folder: Path) -> str | None:
+    """What is wrong with a folder that `write_folder` made; None if every byte is as it was written."""
+    try:
+        files: dict[str, Any] = json.loads((folder / MANIFEST).read_text())["files"]
+        for name, expected in files.items():
+            if not (folder / name).is_file():
+                return f"{name} is missing"
+            if _measured(folder / name) != expected:
+                return f"{name} is not what was written"
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        return f"its {MANIFEST} cannot be read ({type(error).__name__})"
+    return None
+
+
+def sweep(parent: Path) -> int:
+    """Remove what unfinished writes left in `parent`, and say how many there were."""
+    leftovers = list(parent.glob(ASIDE + "*"))
+    for path in leftovers:
+        shutil.rmtree(path, ignore_errors=True)
+    return len(leftovers)
+
+
+def write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    with system_errors():
+        save_file(dict(tensors), path)
+
+
+@contextmanager
+def system_errors() -> Generator[None]:
+    """safetensors tells a full disk by an exception of its own; here it is the OSError that it stands for."""
+    try:
+        yield
+    except SafetensorError as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
+
+
+def move_in(source: Path, target: Path) -> None:
+    """Bring the files of one folder into another, each at once; both on one file system."""
+    names = sorted(path.name for path in source.iterdir())
+    for name in names:
+        # safetensors makes its files private; here they are as open as the folder that they come into.
+        (source / name).chmod(target.stat().st_mode & 0o666)
+        _flush(source / name)
+    for name in names:
+        (source / name).replace(target / name)
+    _flush(target)
+
+
+def _measured(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def _flush(path: Path) -> None:
+    """Wait until the disk has it."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError:
+        # Some file systems cannot flush folders.
+        if not path.is_dir():
+            raise
+    finally:
+        os.close(handle)

@@ -1,0 +1,48 @@
+"""From an epoch's batches to what this process computes: its pieces, collated, ahead of time if asked."""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from twofold.training.distribution import Processes
+from twofold.training.order import shares
+from twofold.training.settings import Settings
+
+Features = Mapping[str, Any]
+Collate = Callable[[list[Any]], Mapping[str, Any]]
+
+
+class Piece(NamedTuple):
+    batch: Mapping[str, Any]
+    # Without examples of its own, a process computes a stand-in that does not count: all take part in every step.
+    counts: bool
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that are no padding, where the batch says which are."""
+        mask, ids = self.batch.get("attention_mask"), self.batch.get("input_ids")
+        if not self.counts or not isinstance(ids, Tensor):
+            return 0
+        return int((mask != 0).sum()) if isinstance(mask, Tensor) else ids.numel()
+
+
+def fed(
+    train: Sequence[Features], collate: Collate, batches: list[list[int]], settings: Settings, processes: Processes
+) -> Generator[list[Piece]]:
+    """For every batch, this process's pieces of it."""
+    mine = [shares(batch, processes.rank, processes.count, settings.accumulate) for batch in batches]
+    loader = DataLoader(
+        train,  # type: ignore[arg-type]
+        batch_sampler=[piece or batch[:1] for batch, pieces in zip(batches, mine, strict=True) for piece in pieces],
+        collate_fn=collate,
+        num_workers=settings.workers,
+        pin_memory=processes.device.type == "cuda",
+        # Its own, or it would draw from the one that dropout draws from.
+        generator=torch.Generator().manual_seed(settings.seed),
+    )
+    ready = iter(loader)
+    for pieces in mine:
+        yield [Piece(next(ready), bool(piece)) for piece in pieces]

@@ -1,0 +1,178 @@
+"""A run's folder: whose it is, whether it is finished, who may write into it, and its metrics.jsonl.
+
+model.safetensors, config.json    the best model by the dev metric, once the run is finished
+metrics.jsonl                     one JSON object a line; "kind" is run (the first), step, evaluation or end (the last)
+checkpoints/                      only while the run is unfinished, and its lock
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from twofold.training.distribution import is_main_process
+from twofold.training.durable import sweep
+
+# Changes with what a run folder holds; a folder of another version is refused.
+VERSION = 1
+METRICS, CHECKPOINTS, LOCK = "metrics.jsonl", "checkpoints", "lock"
+# metrics.jsonl while it is written anew.
+ASIDE = f".{METRICS}"
+
+
+def prepare_folder(folder: Path, *, force: bool = False, resume: bool = False) -> None:
+    """Make `folder` the folder of a new run, or see that it holds one to go on with, before anything is written.
+
+    A folder with something in it is refused unless there is a run in it to resume. With `force` an old run is removed,
+    and only that: a folder that is no run of ours stays as it is. Other processes than the main one do nothing.
+    """
+    if not is_main_process():
+        return
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} must be a folder, and is a file")
+    # What a process that was killed right at the beginning left does not count.
+    is_empty = not folder.exists() or all(path.name == ASIDE for path in folder.iterdir())
+    if resume and force:
+        raise ValueError("give resume or force, not both: one goes on with the run, the other removes it")
+    if resume:
+        if is_empty:
+            raise ValueError(f"{folder} has no run to resume")
+        check_format(folder)
+        return
+    if not is_empty:
+        if force and not _is_run(folder):
+            raise ValueError(f"{folder} is not empty and no run: choose another folder, or empty it by hand")
+        if not force:
+            raise ValueError(f"{folder} is not empty: resume its run, choose another folder, or remove it with force")
+        with locked(folder):
+            _empty(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    Metrics(folder).begin()
+
+
+def check_format(folder: Path) -> None:
+    """Refuse a folder that holds no run, or one of another version."""
+    if not _is_run(folder):
+        raise ValueError(f"{folder} is no run: its {METRICS} is missing or does not begin with one")
+    version = _lines(folder)[0].get("version")
+    if version != VERSION:
+        raise ValueError(f"{folder} is a run of format {version!r}, and this version of twofold reads {VERSION}")
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether the run came to its end."""
+    return end_of(folder) is not None
+
+
+def end_of(folder: Path) -> dict[str, Any] | None:
+    lines = _lines(folder)
+    return lines[-1] if lines and lines[-1].get("kind") == "end" else None
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl, the first one left out."""
+    return _lines(folder)[1:]
+
+
+@contextmanager
+def locked(folder: Path) -> Generator[None]:
+    """Hold the run for this process. The kernel lets go however the process ends: no lock outlives its holder."""
+    import fcntl
+
+    path = folder / CHECKPOINTS / LOCK
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ValueError(f"{folder} is in use: another process is training there") from error
+        yield
+    finally:
+        os.close(handle)
+
+
+class Metrics:
+    """metrics.jsonl, appended to. What a full disk refuses is kept and written with the next line."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / METRICS
+        self._unwritten = b""
+
+    def begin(self, **more: Any) -> None:
+        """The first line alone, by which a folder is known as a run."""
+        self._rewrite([{"kind": "run", "version": VERSION, **more}])
+
+    def cut_after(self, step: int) -> None:
+        """Drop what a life wrote after its last checkpoint, an unfinished line included."""
+        self._rewrite([line for line in _lines(self.path.parent) if line.get("step", 0) <= step])
+
+    def write(self, kind: str, numbers: Mapping[str, Any]) -> None:
+        """Append a line; on a full disk, raise and keep it for later."""
+        self._append({"kind": kind, **numbers})
+
+    def flush(self) -> None:
+        """Wait until the disk has all lines."""
+        self._append(None)
+        with self.path.open("rb") as file:
+            os.fsync(file.fileno())
+
+    def _rewrite(self, lines: list[dict[str, Any]]) -> None:
+        aside = self.path.with_name(ASIDE)
+        with aside.open("w", encoding="utf-8") as file:
+            file.writelines(map(_text, lines))
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(self.path)
+
+    def _append(self, line: dict[str, Any] | None) -> None:
+        self._unwritten += _text(line).encode() if line is not None else b""
+        with self.path.open("ab", buffering=0) as file:
+            while self._unwritten:
+                # A nearly full disk takes a part of a line; the rest follows when there is room.
+                self._unwritten = self._unwritten[file.write(self._unwritten) or 0 :]
+
+
+def remove_checkpoints(folder: Path) -> None:
+    """What a finished run no longer needs."""
+    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+    sweep(folder)
+
+
+def _is_run(folder: Path) -> bool:
+    """Of whichever version."""
+    return [line["kind"] for line in _lines(folder)[:1]] == ["run"]
+
+
+def _lines(folder: Path) -> list[dict[str, Any]]:
+    """All whole lines up to the first that is none."""
+    try:
+        text = (folder / METRICS).read_bytes()
+    except FileNotFoundError:
+        return []
+    found = []
+    for line in text.splitlines(keepends=True):
+        try:
+            parsed = json.loads(line) if line.endswith(b"\n") else None
+        except ValueError:
+            parsed = None
+        if not isinstance(parsed, dict) or "kind" not in parsed:
+            break
+        found.append(parsed)
+    return found
+
+
+def _text(line: Mapping[str, Any]) -> str:
+    return json.dumps(line, ensure_ascii=False) + "\n"
+
+
+def _empty(folder: Path) -> None:
+    """Everything in it, metrics.jsonl last: until then it is known as a run, and can be removed again."""
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == METRICS):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

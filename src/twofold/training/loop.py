@@ -1,0 +1,393 @@
+"""The training loop: one for all tasks.
+
+It is written out here, on torch, rather than hung into transformers.Trainer or accelerate, for what those do:
+- Trainer pickles its optimizer, scheduler, random states and arguments (.pt, .pth, .bin), and not atomically. A resumed
+  run draws all batches that it has seen once more; batches depend on the number of processes.
+- accelerate's state is one per Python process: a second run in it cannot have another precision. Asked for FSDP on
+  CPUs, it runs DDP and does not say so, so what two processes test there would not be what runs on GPUs.
+
+What is left of both once checkpoints, order, distribution and reports are ours is the page below. Models stay
+transformers' own: a loss from `forward`, `save_pretrained` at the end.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from signal import SIGINT, SIGTERM
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from twofold.training import checkpoints
+from twofold.training.distribution import Processes, join
+from twofold.training.feeding import Collate, Features, Piece, fed
+from twofold.training.folder import (
+    CHECKPOINTS,
+    METRICS,
+    Metrics,
+    check_format,
+    end_of,
+    locked,
+    read_metrics,
+    remove_checkpoints,
+)
+from twofold.training.learner import Learner
+from twofold.training.loss import count
+from twofold.training.optimizer import rate
+from twofold.training.order import epoch_batches, total_steps
+from twofold.training.progress import Progress, Silent, Step
+from twofold.training.randomness import undisturbed
+from twofold.training.reporters import reporter
+from twofold.training.result import read_model, write_model
+from twofold.training.settings import Settings
+from twofold.training.state import State
+from twofold.training.stopping import Stopped, Wish, listening
+from twofold.training.tensors import set_weights, weights
+
+Evaluate = Callable[[PreTrainedModel], Mapping[str, float]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """How a run ended."""
+
+    steps: int
+    tokens: int
+    seconds: float
+    best_step: int
+    """The step whose weights were kept."""
+    metrics: dict[str, float]
+    """What evaluate said of them; empty if nothing was evaluated."""
+    stopped_early: bool
+
+
+def fit(
+    model: PreTrainedModel,
+    train: Sequence[Features],
+    collate: Collate,
+    *,
+    settings: Settings,
+    folder: Path,
+    evaluate: Evaluate | None,
+    metric: str,
+    higher_is_better: bool,
+    progress: Progress | None = None,
+    resume: bool = False,
+) -> Outcome:
+    """Train `model` in place and leave it with the weights that did best on the dev split, which `folder` gets as well.
+
+    train: features, each with input_ids; collate makes a batch of tensors of a list of them. evaluate scores a model
+    (in eval mode, without gradients); `metric` names the number that decides which weights are kept and when to stop
+    early. Without evaluate the last weights are kept. resume goes on from the newest whole checkpoint, or from the
+    start if there is none yet; a finished run is left as it is.
+
+    Raises Stopped after Ctrl-C or SIGTERM, ArithmeticError when the loss is no number, OSError when the model cannot be
+    written, ValueError for what cannot be trained.
+    """
+    if len(train) == 0:
+        raise ValueError("train must have at least one example, got none")
+    processes = join(settings)
+    with ExitStack() as stack:
+        if processes.is_main:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(folder))
+            _check_folder(folder, resume)
+        finished = processes.from_main(end_of(folder) if processes.is_main else None)
+        if finished is not None:
+            return _already(finished, model, folder, processes)
+        job = _Job(
+            model=model,
+            train=train,
+            collate=collate,
+            settings=settings,
+            folder=folder,
+            evaluate=evaluate,
+            metric=metric,
+            higher_is_better=higher_is_better,
+            progress=progress if progress is not None and processes.is_main else Silent(),
+        )
+        run = _Run(job, processes, resume)
+        stack.callback(run.close)
+        run.train(stack.enter_context(listening()))
+        return run.finish()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Job:
+    """What is to be done, as `fit` was told."""
+
+    model: PreTrainedModel
+    train: Sequence[Features]
+    collate: Collate
+    settings: Settings
+    folder: Path
+    evaluate: Evaluate | None
+    metric: str
+    higher_is_better: bool
+    progress: Progress
+
+
+class _Run:
+    """One life of a run, from its newest checkpoint (or the start) to its end (or a signal)."""
+
+    def __init__(self, job: _Job, processes: Processes, resume: bool) -> None:
+        self.job, self.settings, self.processes = job, job.settings, processes
+        self.lengths = None
+        if self.settings.buckets or self.settings.batch_tokens is not None:
+            self.lengths = [len(features["input_ids"]) for features in job.train]
+        self.total = total_steps(self.settings, len(job.train), self.lengths)
+        self.learner = Learner(job.model, self.settings, processes)
+        self.metrics, self.state = Metrics(job.folder), State()
+        # Losses and norms that are still on the device: reading them makes it wait.
+        self.unread: list[tuple[Tensor, Tensor]] = []
+        self.best: dict[str, Tensor] = {}
+        self.saved_step, self.can_write = 0, True
+        if resume:
+            self._pick_up()
+        if processes.is_main:
+            if self.state.step == 0:
+                self.metrics.begin(settings=self.settings.as_json(), examples=len(job.train))
+            else:
+                self.metrics.cut_after(self.state.step)
+        self.report = reporter(self.settings, job.folder, self.state.step) if processes.is_main else None
+        job.progress.started(self.total, self.state.step)
+        self.seconds_before, self.began = self.state.seconds, time.monotonic()
+        self.saved_at = self.began
+
+    def train(self, wish: Wish) -> None:
+        """Until the last step, or until looks at the dev split no longer get better."""
+        self.job.model.train()
+        while not self.is_over:
+            batches = epoch_batches(self.settings, len(self.job.train), self.lengths, self.state.epoch)
+            rest = batches[self.state.batch :]
+            for pieces in fed(self.job.train, self.job.collate, rest, self.settings, self.processes):
+                signal, is_save_due = self._step(pieces, wish)
+                self.state.batch += 1
+                if is_last_batch := self.state.batch == len(batches):
+                    self.state.epoch, self.state.batch = self.state.epoch + 1, 0
+                self._tell(self.state.epoch + self.state.batch / len(batches))
+                if self._is_look_due(is_last_batch):
+                    self._look()
+                if signal or is_save_due:
+                    self._save()
+                if signal:
+                    raise Stopped(signal, self.job.folder, self.state.step, self.saved_step)
+                if self.is_over:
+                    break
+
+    def finish(self) -> Outcome:
+        """Keep the best weights, write them, mark the end."""
+        state = self.state
+        if state.best_step == 0:
+            state.best_step = state.step
+        elif state.best_step != state.step:
+            self.learner.set_weights(self.best)
+        self.job.model.eval()
+        end = {
+            "step": state.step,
+            "tokens": state.tokens,
+            "seconds": self._seconds(),
+            "best_step": state.best_step,
+            "metrics": state.best,
+            "stopped_early": state.step < self.total,
+        }
+        # No process has a whole model under fsdp.
+        whole = self.learner.weights() if self.processes.kind == "fsdp" else None
+        if self.processes.is_main:
+            self._write_result(whole, end)
+            remove_checkpoints(self.job.folder)
+        self.processes.wait()
+        return _outcome(end)
+
+    def close(self) -> None:
+        if self.report is not None:
+            self.report.close()
+        self.job.progress.finished()
+
+    @property
+    def is_over(self) -> bool:
+        patience = self.settings.patience
+        return self.state.step >= self.total or (patience is not None and self.state.worse >= patience)
+
+    def _is_look_due(self, is_last_batch: bool) -> bool:
+        """Every so many steps, or every epoch; and at the end, before the last checkpoint, so that none looks twice."""
+        every = self.settings.evaluate_steps
+        is_time = self.state.step % every == 0 if every else is_last_batch
+        return self.job.evaluate is not None and (is_time or self.state.step == self.total)
+
+    def _step(self, pieces: list[Piece], wish: Wish) -> tuple[int, bool]:
+        """One optimizer step. Says which signal asks for an end, if any, and whether it is time to save."""
+        counts = [count(piece.batch, self.job.model) if piece.counts else 0 for piece in pieces]
+        patience = self.settings.save_seconds
+        is_late = patience is not None and time.monotonic() - self.saved_at >= patience
+        # All processes decide alike, because all see the same sums.
+        total, tokens, interrupts, terminations, late = self.processes.summed(
+            [
+                sum(counts),
+                sum(piece.tokens for piece in pieces),
+                wish.signal == SIGINT,
+                wish.signal == SIGTERM,
+                is_late and self.processes.is_main,
+            ]
+        )
+        self.state.step += 1
+        self.unread.append(self.learner.step(pieces, counts, total, rate(self.settings, self.state.step, self.total)))
+        self.state.tokens += int(tokens)
+        every = self.settings.save_steps
+        signal = SIGINT if interrupts else SIGTERM if terminations else 0
+        return int(signal), bool(late) or (every is not None and self.state.step % every == 0)
+
+    def _read(self) -> None:
+        """Losses since the last call. The first that is no number ends the run, before anything of it is saved."""
+        if not self.unread:
+            return
+        losses = self.processes.summed([float(loss) for loss, _ in self.unread])
+        norms = [float(norm) for _, norm in self.unread]
+        self.unread = []
+        first = self.state.step - len(losses) + 1
+        for step, (loss, norm) in enumerate(zip(losses, norms, strict=True), start=first):
+            for what, value in (("loss", loss), ("gradient norm", norm)):
+                if not math.isfinite(value):
+                    raise ArithmeticError(
+                        f"{what} is {value} at step {step}; {self._kept()}; try a lower learning_rate"
+                    )
+            self.state.add(loss, norm)
+
+    def _tell(self, epoch: float) -> None:
+        """A line of metrics.jsonl, every log_steps and at the end."""
+        if self.state.step % self.settings.log_steps and self.state.step != self.total:
+            return
+        self._read()
+        loss, norm = self.state.tell()
+        step = Step(
+            step=self.state.step,
+            epoch=epoch,
+            loss=loss,
+            learning_rate=rate(self.settings, self.state.step, self.total),
+            gradient_norm=norm,
+            tokens=self.state.tokens,
+            seconds=self._seconds(),
+        )
+        self._record("step", step.as_json())
+        self.job.progress.step(step)
+
+    def _look(self) -> None:
+        """Evaluate, and remember the weights if they are the best so far. Training goes on as if nobody had looked."""
+        self._read()
+        job, numbers = self.job, {}
+        # Under fsdp nobody has a whole model, so all take part; else the others wait.
+        if job.evaluate and (self.processes.is_main or self.processes.kind == "fsdp"):
+            with undisturbed(self.processes.device), torch.no_grad():
+                job.model.eval()
+                numbers = {name: float(value) for name, value in job.evaluate(job.model).items()}
+                job.model.train()
+        numbers = self.processes.from_main(numbers)
+        if self.state.look(numbers, job.metric, job.higher_is_better):
+            self.best = self.learner.weights()
+        self._record("evaluation", {"step": self.state.step, **numbers})
+        job.progress.evaluated(self.state.step, numbers)
+
+    def _record(self, kind: str, numbers: Mapping[str, Any]) -> None:
+        if self.report is None:
+            return
+        try:
+            self.metrics.write(kind, numbers)
+        except OSError as error:
+            if self.can_write:
+                self.job.progress.note(f"{METRICS} has to wait: {error.strerror}")
+            self.can_write = False
+        self.report.log({f"{kind}/{name}": value for name, value in numbers.items() if name != "step"}, self.state.step)
+
+    def _seconds(self) -> float:
+        return self.seconds_before + time.monotonic() - self.began
+
+    def _save(self) -> None:
+        """A checkpoint. Where it cannot be written, training goes on with the ones that there are."""
+        self._read()
+        self.state.seconds = self._seconds()
+        named = self.learner.as_tensors()
+        if self.state.best_step not in (0, self.state.step):
+            named["best"] = self.best
+        state = {"settings": self.settings.as_json(), "examples": len(self.job.train), **self.state.as_json()}
+        problem = None
+        if self.processes.is_main:
+            try:
+                self.metrics.flush()
+                checkpoints.save(self.job.folder / CHECKPOINTS, self.state.step, state, named, self.settings.keep)
+            except OSError as error:
+                problem = error.strerror or str(error)
+        problem = self.processes.from_main(problem)
+        if problem is None:
+            self.saved_step = self.state.step
+        else:
+            self.job.progress.note(f"the checkpoint of step {self.state.step} could not be written: {problem}")
+        self.saved_at = time.monotonic()
+
+    def _pick_up(self) -> None:
+        """Everything as it was at the newest checkpoint whose hashes hold."""
+        found, state = None, None
+        if self.processes.is_main:
+            found = checkpoints.newest_whole(self.job.folder / CHECKPOINTS, self.job.progress.note)
+            state = found.state() if found else None
+        state = self.processes.from_main(state)
+        if state is None:
+            self.job.progress.note("there is no checkpoint yet: from the start")
+            return
+        self.settings.check_same_run(state.pop("settings"))
+        if (examples := state.pop("examples")) != len(self.job.train):
+            raise ValueError(f"train must be what the run began with, {examples} examples, got {len(self.job.train)}")
+
+        def named(name: str) -> dict[str, Tensor]:
+            return found.tensors(name) if found else {}
+
+        self.state = State(**state)
+        self.learner.restore(named("model"), named("optimizer"), named("random"), self.state.step)
+        if self.state.best_step:
+            self.best = named("model" if self.state.best_step == self.state.step else "best")
+        self.saved_step = self.state.step
+
+    def _write_result(self, whole: dict[str, Tensor] | None, end: Mapping[str, Any]) -> None:
+        """The model, then the line that says that it is there."""
+        try:
+            write_model(self.job.model, self.job.folder, whole)
+            self.metrics.write("end", end)
+            self.metrics.flush()
+        except OSError as error:
+            why = error.strerror or error
+            raise OSError(
+                f"the model cannot be written to {self.job.folder} ({why}); {self._kept()}: make room and resume"
+            ) from error
+
+    def _kept(self) -> str:
+        return f"the checkpoint of step {self.saved_step} is kept" if self.saved_step else "nothing is saved"
+
+
+def _check_folder(folder: Path, resume: bool) -> None:
+    """A new run needs a folder without one; a resumed one needs a run of this version."""
+    if (folder / METRICS).exists():
+        check_format(folder)
+        if not resume and (read_metrics(folder) or checkpoints.found(folder / CHECKPOINTS)):
+            raise ValueError(f"{folder} has a run already: resume it, or choose another folder")
+    elif resume:
+        raise ValueError(f"{folder} has no run to resume")
+
+
+def _already(end: dict[str, Any], model: PreTrainedModel, folder: Path, processes: Processes) -> Outcome:
+    """A finished run: its weights, its outcome, and nothing left that its end had no time to remove."""
+    if processes.is_main:
+        read_model(model, folder)
+        remove_checkpoints(folder)
+    # Others may not see the folder.
+    set_weights(model, weights(model, processes), processes)
+    model.eval()
+    return _outcome(end)
+
+
+def _outcome(end: Mapping[str, Any]) -> Outcome:
+    told = {name: end[name] for name in ("tokens", "seconds", "best_step", "metrics", "stopped_early")}
+    return Outcome(steps=end["step"], **told)

@@ -1,0 +1,158 @@
+"""Damaged checkpoints are told from whole ones, whatever befell them."""
+
+import errno
+import json
+import os
+import shutil
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.training import tiny
+from tests.training.test_resume import At, Crash, crash
+from twofold.training import checkpoints, durable
+from twofold.training.durable import why_damaged, write_folder, write_json
+
+FILES = ["model.safetensors", "optimizer.safetensors", "random.safetensors", "best.safetensors", "state.json"]
+
+
+@pytest.fixture(scope="module")
+def crashed(tmp_path_factory):
+    """A run that ended after step 9 with checkpoints of steps 7 and 8, its best look at step 6; and its whole twin."""
+    folder = tmp_path_factory.mktemp("runs")
+    tiny.train(folder / "whole", **OPTIONS)
+    with pytest.raises(Crash):
+        tiny.train(folder / "crashed", progress=At(9, crash), **OPTIONS)
+    return folder
+
+
+OPTIONS = {"changes": {"save_steps": 1, "evaluate_steps": 3}}
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def lengthen(path):
+    path.write_bytes(path.read_bytes() + b"\0")
+
+
+def remove(path):
+    path.unlink()
+
+
+@pytest.mark.parametrize("damage", [cut, empty, flip, lengthen, remove])
+@pytest.mark.parametrize("name", [*FILES, "manifest.json"])
+def test_the_one_before_is_used(name, damage, crashed, tmp_path):
+    shutil.copytree(crashed / "crashed", tmp_path, dirs_exist_ok=True)
+    newest = tmp_path / "checkpoints" / "step-000000008"
+    assert sorted(path.name for path in newest.iterdir()) == sorted([*FILES, "manifest.json"])
+    damage(newest / name)
+    if (name, damage) == ("manifest.json", lengthen):
+        # JSON with a NUL after it is no JSON.
+        assert why_damaged(newest) == "its manifest.json cannot be read (JSONDecodeError)"
+    watcher = At(0, crash)
+    tiny.train(tmp_path, resume=True, progress=watcher, **OPTIONS)
+    (note,) = watcher.notes
+    if (name, damage) == ("manifest.json", remove):
+        assert note == "step-000000008 was never finished: removed"
+    else:
+        assert note.startswith("step-000000008 is damaged (")
+        assert name in note
+        assert note.endswith("removed, the one before it is used")
+    assert tiny.equal(tiny.weights(tmp_path), tiny.weights(crashed / "whole"))
+    assert tiny.curve(tmp_path) == tiny.curve(crashed / "whole")
+
+
+def test_when_all_are_damaged_nothing_is_thrown_away(crashed, tmp_path):
+    shutil.copytree(crashed / "crashed", tmp_path, dirs_exist_ok=True)
+    for path in (tmp_path / "checkpoints").glob("step-*"):
+        flip(path / "model.safetensors")
+    with pytest.raises(
+        ValueError, match=r"step-000000008 is damaged \(model.safetensors .*\) and there is no older one"
+    ):
+        tiny.train(tmp_path, resume=True, **OPTIONS)
+    assert len(list((tmp_path / "checkpoints").glob("step-*"))) == 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_no_byte_may_change(data, tmp_path_factory):
+    """Anything but the very bytes that were written is damage."""
+    folder = tmp_path_factory.mktemp("any") / "folder"
+
+    def fill(aside):
+        durable.write_tensors(aside / "numbers.safetensors", {"a": torch.arange(5.0)})
+        write_json(aside / "words.json", {"größe": "大"})
+
+    write_folder(folder, fill)
+    assert why_damaged(folder) is None
+    name = data.draw(st.sampled_from(["numbers.safetensors", "words.json"]))
+    content = (folder / name).read_bytes()
+    place = data.draw(st.integers(0, len(content) - 1))
+    other = data.draw(st.binary(max_size=3).filter(lambda some: some != content[place : place + 1]))
+    changed = content[:place] + other + content[place + 1 :]
+    (folder / name).write_bytes(changed)
+    assert (why_damaged(folder) is None) == (changed == content)
+
+
+@pytest.mark.parametrize("manifest", ["", "[]", "{}", '{"files": 3}', '{"files": {"state.json": {}}}', "\udcff"])
+def test_odd_manifests(manifest, tmp_path):
+    (tmp_path / "state.json").write_text("{}")
+    (tmp_path / "manifest.json").write_bytes(manifest.encode(errors="surrogateescape"))
+    assert why_damaged(tmp_path)
+
+
+@pytest.mark.parametrize("moment", ["write_json", "save_file", "_flush", "rename"])
+def test_no_space_leaves_what_was_there(moment, tmp_path, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    checkpoints.save(tmp_path, 1, {"step": 1}, {"model": {"a": torch.ones(2)}}, keep=1)
+    owner = type(tmp_path) if moment == "rename" else durable
+    monkeypatch.setattr(owner, moment, refuse)
+    if moment == "write_json":
+        monkeypatch.setattr(checkpoints, moment, refuse)
+    with pytest.raises(OSError, match="No space left on device"):
+        checkpoints.save(tmp_path, 2, {"step": 2}, {"model": {"a": torch.ones(2)}}, keep=1)
+    monkeypatch.undo()
+    assert [path.name for path in tmp_path.iterdir()] == ["step-000000001"]
+    assert checkpoints.newest_whole(tmp_path, pytest.fail).state() == {"step": 1}
+
+
+def test_everything_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    """Each file, then the manifest, then the folder, then the rename, then the parent."""
+    done = []
+    flush, rename = durable._flush, type(tmp_path).rename
+    monkeypatch.setattr(durable, "_flush", lambda path: (done.append(path.name), flush(path)))
+    monkeypatch.setattr(type(tmp_path), "rename", lambda path, target: (done.append("rename"), rename(path, target)))
+    checkpoints.save(tmp_path, 1, {}, {"model": {"a": torch.ones(2)}}, keep=1)
+    aside = ".saving-step-000000001"
+    assert done == ["model.safetensors", "state.json", "manifest.json", aside, "rename", tmp_path.name]
+
+
+def test_leftovers_are_swept(tmp_path):
+    checkpoints.save(tmp_path, 1, {}, {}, keep=1)
+    (tmp_path / ".saving-step-000000002").mkdir()
+    (tmp_path / ".saving-step-000000002" / "model.safetensors").write_bytes(b"half")
+    assert checkpoints.newest_whole(tmp_path, pytest.fail).step == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["step-000000001"]
+
+
+def test_a_checkpoint_is_tensors_and_json(crashed):
+    for path in (crashed / "crashed").rglob("*"):
+        assert path.is_dir() or path.suffix in (".safetensors", ".json", ".jsonl") or path.name == "lock"
+    manifest = json.loads((crashed / "crashed/checkpoints/step-000000008/manifest.json").read_text())
+    assert set(manifest["files"]) == set(FILES)

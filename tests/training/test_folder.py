@@ -1,0 +1,120 @@
+"""Whose a folder is, and what may be done to it."""
+
+import json
+
+import pytest
+
+from tests.training import tiny
+from tests.training.test_resume import At, Crash, crash
+from twofold.training import is_finished, prepare_folder, read_metrics
+
+
+def test_a_new_folder_is_made(tmp_path):
+    folder = tmp_path / "läufe" / "一"
+    prepare_folder(folder)
+    assert not is_finished(folder)
+    assert read_metrics(folder) == []
+    # What its owner writes beside it stays.
+    (folder / "tokenizer.json").write_text("{}")
+    tiny.train(folder)
+    assert is_finished(folder)
+    assert (folder / "tokenizer.json").read_text() == "{}"
+
+
+def test_a_prepared_folder_can_be_resumed(tmp_path):
+    """Killed between the two, and once before that."""
+    (tmp_path / ".metrics.jsonl").write_text('{"kind"')
+    prepare_folder(tmp_path)
+    prepare_folder(tmp_path, resume=True)
+    tiny.train(tmp_path, resume=True)
+    assert is_finished(tmp_path)
+
+
+def test_what_is_not_ours_is_never_removed(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years")
+    for force in (False, True):
+        with pytest.raises(ValueError, match="is not empty"):
+            prepare_folder(tmp_path, force=force)
+    with pytest.raises(ValueError, match=r"is no run: its metrics.jsonl is missing or does not begin with one"):
+        prepare_folder(tmp_path, resume=True)
+    with pytest.raises(ValueError, match="has no run to resume"):
+        tiny.train(tmp_path, resume=True)
+    assert (tmp_path / "thesis.tex").read_text() == "years"
+
+
+def test_a_foreign_metrics_file_is_never_removed(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"loss": 1}\n')
+    with pytest.raises(ValueError, match="is not empty and no run: choose another folder, or empty it by hand"):
+        prepare_folder(tmp_path, force=True)
+    with pytest.raises(ValueError, match="is no run"):
+        prepare_folder(tmp_path, resume=True)
+    with pytest.raises(ValueError, match="is no run"):
+        tiny.train(tmp_path)
+    assert (tmp_path / "metrics.jsonl").exists()
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_run_is_removed_only_by_force(ended, tmp_path):
+    if ended:
+        tiny.train(tmp_path)
+    else:
+        with pytest.raises(Crash):
+            tiny.train(tmp_path, progress=At(5, crash))
+    with pytest.raises(
+        ValueError, match="is not empty: resume its run, choose another folder, or remove it with force"
+    ):
+        prepare_folder(tmp_path)
+    if not ended:
+        with pytest.raises(ValueError, match="has a run already: resume it, or choose another folder"):
+            tiny.train(tmp_path)
+    (tmp_path / "extra").mkdir()
+    prepare_folder(tmp_path, force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]
+    tiny.train(tmp_path)
+
+
+def test_another_version_is_refused(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text(json.dumps({"kind": "run", "version": 99}) + "\n")
+    with pytest.raises(ValueError, match="is a run of format 99, and this version of twofold reads 1"):
+        prepare_folder(tmp_path, resume=True)
+    with pytest.raises(ValueError, match="is a run of format 99, and this version of twofold reads 1"):
+        tiny.train(tmp_path, resume=True)
+    prepare_folder(tmp_path, force=True)
+    tiny.train(tmp_path)
+
+
+def test_one_cannot_resume_and_force(tmp_path):
+    with pytest.raises(ValueError, match="give resume or force, not both"):
+        prepare_folder(tmp_path, resume=True, force=True)
+
+
+def test_nothing_to_resume(tmp_path):
+    with pytest.raises(ValueError, match="has no run to resume"):
+        prepare_folder(tmp_path / "nowhere", resume=True)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "run").write_text("")
+    with pytest.raises(ValueError, match="must be a folder, and is a file"):
+        prepare_folder(tmp_path / "run")
+
+
+def test_only_the_first_process_prepares(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    prepare_folder(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_where_nothing_can_be_written(tmp_path):
+    """A folder below a file: as little to be made as on a disk that is mounted read-only."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="Not a directory"):
+        tiny.train(tmp_path / "file" / "run")
+
+
+def test_unfinished_runs_are_not_finished(tmp_path):
+    assert not is_finished(tmp_path)
+    with pytest.raises(Crash):
+        tiny.train(tmp_path, progress=At(5, crash))
+    assert not is_finished(tmp_path)
