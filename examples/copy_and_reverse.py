@@ -72,6 +72,24 @@ def run(task, arm, seed, args):
     }
 
 
+def picture(path, args):
+    """Where an additive model looks while it writes: one alignment for each task."""
+    # For those alone who want a picture.
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    figure, places = pyplot.subplots(1, len(args.tasks), figsize=(4 * len(args.tasks), 4), squeeze=False)
+    for place, task in zip(places[0], args.tasks, strict=True):
+        model = trained(task, "additive", 0, args)
+        ids, labels = batch(task, 1, args)
+        weights = model(ids, labels=labels, output_attentions=True).cross_attentions[0]
+        place.imshow(weights[0, 0].detach(), cmap="Greys", vmin=0, vmax=1)
+        place.set(title=task, xlabel="read", ylabel="written")
+    figure.savefig(path, bbox_inches="tight", metadata={"Date": None} if str(path).endswith(".svg") else None)
+
+
 def shown(values):
     spread = f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else ""
     return f"{100 * statistics.mean(values):.1f}{spread}"
@@ -91,8 +109,12 @@ def main():
     parser.add_argument("--rate", type=float, default=0.01, help="the highest learning rate")
     parser.add_argument("--seeds", type=int, default=3, help="runs of each arm")
     parser.add_argument("--workers", type=int, default=2, help="runs at a time, on a core each")
+    parser.add_argument("--picture", metavar="FILE", help="draw alignments of additive attention instead")
     parser.add_argument("--json", action="store_true", help="print every run as JSON instead of a table")
     args = parser.parse_args()
+    if args.picture:
+        picture(args.picture, args)
+        return
 
     jobs = [(task, arm, seed) for task in args.tasks for arm in args.arms for seed in range(args.seeds)]
     # What computes in threads must not be forked.

@@ -93,13 +93,14 @@ def corpus(sizes: list[int], seed: int) -> list[list[str]]:
     return parts
 
 
-def batched(texts: list[str], width: int) -> tuple[Tensor, dict[str, Tensor]]:
-    """Rows of `width` characters and their labels, the files one after the other."""
+def rows_of(texts: list[str], width: int, count: int) -> tuple[Tensor, dict[str, Tensor]]:
+    """`count` rows of `width` characters, drawn from all the files, and their labels."""
     ids = torch.cat([encoded(text) for text in texts])
     labels = [labelled(text) for text in texts]
     rows = len(ids) // width
+    drawn = torch.randperm(rows)[:count]
     cut = {name: torch.cat([one[name] for one in labels])[: rows * width].view(rows, width) for name in labels[0]}
-    return ids[: rows * width].view(rows, width), cut
+    return ids[: rows * width].view(rows, width)[drawn], {name: label[drawn] for name, label in cut.items()}
 
 
 def train(model: RecurrentForCausalLM, ids: Tensor, args: argparse.Namespace) -> None:
@@ -197,14 +198,17 @@ def best_units(model: RecurrentForCausalLM, choosing: tuple, scoring: tuple, war
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--characters", type=int, default=2_000_000, help="to train on")
-    parser.add_argument("--held-out", type=int, default=50_000, help="characters to choose units on, and to score on")
+    parser.add_argument(
+        "--held-out", type=int, default=400_000, help="characters to draw rows from, to choose, to score"
+    )
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--layers", type=int, default=1)
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--rows", type=int, default=32, help="texts read side by side")
     parser.add_argument("--window", type=int, default=100, help="characters between two steps of learning")
     parser.add_argument("--rate", type=float, default=0.005, help="the highest learning rate")
-    parser.add_argument("--width", type=int, default=1000, help="characters of a row in which units are watched")
+    parser.add_argument("--watched", type=int, default=50, help="rows to choose units on, and to score them on")
+    parser.add_argument("--width", type=int, default=1000, help="characters in such a row")
     parser.add_argument("--warm-up", type=int, default=200, help="of these, the first that do not count")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -212,7 +216,7 @@ def main() -> None:
 
     torch.manual_seed(args.seed)
     choose, score, read = corpus([args.held_out, args.held_out, args.characters], args.seed)
-    parts = [batched(texts, args.width) for texts in (choose, score)]
+    parts = [rows_of(texts, args.width, args.watched) for texts in (choose, score)]
     text = torch.cat([encoded(one) for one in read])[: args.characters]
     config = RecurrentConfig(
         vocab_size=FIRST + len(CHARACTERS), hidden_size=args.hidden, num_hidden_layers=args.layers, cell="lstm"

@@ -111,7 +111,7 @@ def test_a_line_explains_what_it_should(cells):
 
 
 def test_cells_are_found_and_scored_on_other_files(cells, monkeypatch, capsys):
-    options = "--characters 40000 --held-out 6000 --hidden 32 --steps 60 --width 500 --warm-up 50 --json"
+    options = "--characters 40000 --held-out 20000 --hidden 32 --steps 60 --width 500 --watched 15 --warm-up 50 --json"
     monkeypatch.setattr(sys, "argv", ["interpretable_cells.py", *options.split()])
     cells.main()
     found = json.loads(capsys.readouterr().out)

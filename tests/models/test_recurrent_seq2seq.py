@@ -85,6 +85,28 @@ def test_generation_is_the_same_with_a_cache_and_without(cell, attention, contex
     assert torch.equal(expected[:1, : alone.shape[1]], alone)
 
 
+@for_each
+def test_one_token_and_an_empty_question(cell, attention, context):
+    made = model(cell=cell, attention=attention, context=context)
+    ids = torch.tensor([[7, 0], [0, 0]])
+    mask = (ids != 0).long()
+    found = made(ids, attention_mask=mask, decoder_input_ids=torch.tensor([[1], [1]])).logits
+    assert found.isfinite().all()
+    alone = made(ids[:1, :1], decoder_input_ids=torch.tensor([[1]])).logits
+    torch.testing.assert_close(found[:1], alone, atol=1e-6, rtol=1e-5)
+    said = made.generate(ids, attention_mask=mask, max_new_tokens=3, do_sample=False, eos_token_id=None)
+    assert torch.equal(said[:1], made.generate(ids[:1, :1], max_new_tokens=3, do_sample=False, eos_token_id=None))
+
+
+def test_a_larger_vocabulary():
+    made = model()
+    made.resize_token_embeddings(VOCABULARY + 5)
+    assert made.lm_head.weight is made.encoder.embedding.weight is made.decoder.embedding.weight
+    ids = tokens()
+    ids[0, 0] = VOCABULARY + 4
+    assert made(ids, labels=ids).logits.shape[-1] == VOCABULARY + 5
+
+
 def test_sampling():
     made, ids = model(), tokens()
     options = {"max_new_tokens": 6, "eos_token_id": None}

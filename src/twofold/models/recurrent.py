@@ -117,6 +117,7 @@ class RecurrentModel(EmbeddedModel):
                 raise ValueError("past_key_values must be None where bidirectional: the end would have to be known")
         elif past_key_values is None and use_cache:
             past_key_values = RecurrentCache()
+        # A cache that is still empty counts as none.
         states = past_key_values.states if past_key_values else [None] * len(self.layers)
         found: Any = run(self.layers, x, states, real_steps(attention_mask, x))
         if past_key_values is not None:

@@ -127,6 +127,7 @@ class RecurrentDecoder(EmbeddedModel):
         x = self.embedded(input_ids, inputs_embeds)
         if past_key_values is None and use_cache:
             past_key_values = RecurrentCache()
+        # A cache that is still empty counts as none.
         given: Any = _states(initial_state) or [None] * len(self.layers)
         states = past_key_values.states if past_key_values else given
         if self.feeds_context:
@@ -268,7 +269,8 @@ class RecurrentForConditionalGeneration(RecurrentPreTrainedModel, GenerationMixi
             seen = None if mask is None else mask[:, : step + 1]
             steps.append(self.decoder(input_ids=ids, attention_mask=seen, past_key_values=past, **reads))
             if step + 1 < told.shape[1]:
-                own = self.lm_head(steps[-1].last_hidden_state).argmax(-1)
+                with torch.no_grad():
+                    own = self.lm_head(steps[-1].last_hidden_state).argmax(-1)
                 is_told = torch.rand(own.shape, device=own.device) < truth
                 ids = torch.where(is_told, told[:, step + 1 : step + 2], own)
 
