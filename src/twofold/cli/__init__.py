@@ -4,7 +4,14 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-VERBS = {"bench": "measure split against standard attention on this machine"}
+VERBS = {
+    "train": "train a model for a task, from an embedded set or from files",
+    "evaluate": "score a run on a split",
+    "predict": "what a run makes of a text",
+    "bench": "measure split against standard attention on this machine",
+}
+# What a package that is not installed is part of.
+EXTRAS = {"tyro": "cli", "rich": "cli", "transformers": "train", "sklearn": "train", "seqeval": "train"}
 
 HELP = """usage: twofold VERB ...
 
@@ -37,9 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return import_module(f"twofold.cli.{words[0]}").run(words[1:])
     except ModuleNotFoundError as error:
-        if error.name not in ("tyro", "rich"):
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
             raise
-        return _fail(f"{error.name} is not installed; the command line needs it: pip install 'twofold[cli]'")
+        return _fail(f"{package} is not installed: pip install 'twofold[{EXTRAS[package]}]'")
     except (ValueError, OSError, ArithmeticError) as error:
         return _fail(" ".join(str(error).split()))
     except KeyboardInterrupt:

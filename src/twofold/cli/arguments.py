@@ -10,12 +10,15 @@ import tyro
 Config = TypeVar("Config")
 
 
-def parse(config: type[Config], words: Sequence[str], command: str) -> Config:
-    """The filled-in dataclass. `--help` prints and exits with 0; anything that does not fit is a ValueError."""
+def parse(config: type[Config], words: Sequence[str], command: str, usual: Config | None = None) -> Config:
+    """The filled-in dataclass, `usual` where nothing is said.
+
+    `--help` prints and exits with 0; anything that does not fit is a ValueError.
+    """
     complaint = StringIO()
     try:
         with redirect_stderr(complaint):
-            return tyro.cli(config, args=list(words), prog=command)
+            return tyro.cli(config, args=list(words), prog=command, default=usual)
     except SystemExit as stop:
         if stop.code in (0, None):
             raise

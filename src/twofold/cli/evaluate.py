@@ -1,0 +1,50 @@
+"""`twofold evaluate`: a run's scores on a split."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from twofold.cli.arguments import parse
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate:
+    """Score a run. For example: twofold evaluate runs/goals --split dev"""
+
+    run: tyro.conf.Positional[Path]
+    """The run's folder."""
+    data: Path | None = None
+    """Files to score on; what the run was trained on unless given."""
+    split: Literal["train", "dev", "test"] = "test"
+    """Which split."""
+    json: bool = False
+    """Print JSON."""
+
+
+def run(words: Sequence[str]) -> int:
+    try:
+        chosen = parse(Evaluate, words, "twofold evaluate")
+    except SystemExit:  # --help
+        return 0
+    from twofold.tasks.runs import open_run, read_task
+
+    opened = open_run(chosen.run)
+    source = read_task(chosen.run)["data"]
+    data = chosen.data or (Path(source) if source else None)
+    examples = getattr(opened.task.examples(data), chosen.split)
+    if not examples:
+        raise ValueError(f"{data} has no {chosen.split} split")
+    scores = opened.task.scores(opened.model, examples)
+    if chosen.json:
+        told = {"run": str(chosen.run), "split": chosen.split, "examples": len(examples), "scores": scores}
+        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+    else:
+        from twofold.cli.tables import scores_table, show
+
+        show(scores_table(scores, f"{opened.task.name}: {len(examples)} examples of the {chosen.split} split"))
+    return 0

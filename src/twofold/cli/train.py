@@ -1,0 +1,131 @@
+"""`twofold train`: a task's model, from data to a run folder."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from twofold.cli.arguments import parse
+from twofold.tasks import TASKS
+from twofold.tasks.options import ModelOptions
+from twofold.training.settings import Settings
+
+USAGE = """usage: twofold train TASK [--data PATH] [--out RUN] [--attention KIND] [--size SIZE] ...
+
+Train a task's model. Without --data it learns from a small set that comes with Twofold.
+
+tasks:
+{tasks}
+
+`twofold train TASK --help` explains the options. For example:
+
+  twofold train goals                                  the embedded home assistant, into runs/goals
+  twofold train goals --data my/folder --size small    one's own train.jsonl, dev.jsonl, test.jsonl
+  twofold train goals --resume                         go on where a stopped run was"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train:
+    """Train a model for one task. Ctrl-C saves and ends; --resume goes on."""
+
+    data: Path | None = None
+    """Files to learn from, a folder or a file (docs/data.md); the embedded set unless given."""
+    out: Path = Path("runs")
+    """The run's folder."""
+    resume: bool = False
+    """Go on with the run in the folder, as it began."""
+    force: bool = False
+    """Remove the run that is in the folder and begin anew."""
+    json: bool = False
+    """Print the outcome as JSON, and no progress."""
+    model: Annotated[ModelOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=ModelOptions)
+    settings: Annotated[Settings, tyro.conf.OmitArgPrefixes] = field(default_factory=Settings)
+
+
+def run(words: Sequence[str]) -> int:
+    if not words or words[0] in ("-h", "--help"):
+        lines = "\n".join(f"  {name:<15} {what}" for name, what in TASKS.items())
+        sys.stdout.write(USAGE.format(tasks=lines) + "\n")
+        return 0 if words else 2
+    if words[0] not in TASKS:
+        raise ValueError(f"unknown task {words[0]!r}; there are: {', '.join(TASKS)}")
+    try:
+        return _train(words[0], list(words[1:]))
+    except SystemExit:  # --help
+        return 0
+
+
+def _train(task: str, words: list[str]) -> int:
+    from twofold.training import Bar, Stopped, is_main_process, leave
+    from twofold.training.run import train_task
+
+    chosen = parse(Train, words, f"twofold train {task}", _usual(task, words))
+    try:
+        trained = train_task(
+            task,
+            folder=chosen.out,
+            options=chosen.model,
+            settings=chosen.settings,
+            data=chosen.data,
+            resume=chosen.resume,
+            force=chosen.force,
+            progress=None if chosen.json else Bar(task),
+        )
+    except Stopped as stop:
+        sys.stderr.write(f"twofold: {stop} (twofold train {task} --out {chosen.out} --resume)\n")
+        leave(stop.exit_code)
+        return stop.exit_code
+    if is_main_process():
+        _tell(task, chosen, trained)
+    leave(0)
+    return 0
+
+
+def _usual(task: str, words: Sequence[str]) -> Train:
+    """What holds where nothing is said: the task's own settings, or those of the run that is resumed."""
+    from twofold.tasks.runs import read_task, task_class
+
+    out = Path(_value(words, "--out") or f"runs/{task}")
+    if "--resume" in words and (out / "task.json").is_file():
+        told = read_task(out)
+        settings = Settings(**told["settings"] | {"betas": tuple(told["settings"]["betas"])})
+        data = Path(told["data"]) if told["data"] else None
+        return Train(data=data, out=out, resume=True, model=ModelOptions(**told["options"]), settings=settings)
+    size = _value(words, "--size")
+    model = ModelOptions(size=size) if size in ("tiny", "small", "base") else ModelOptions()
+    return Train(out=out, model=model, settings=Settings(**task_class(task).settings(model.size)))
+
+
+def _tell(task: str, chosen: Any, trained: Any) -> None:
+    outcome = trained.outcome
+    told = {
+        "task": task,
+        "run": str(chosen.out),
+        "parameters": trained.parameters,
+        "steps": outcome.steps,
+        "best_step": outcome.best_step,
+        "seconds": round(outcome.seconds, 1),
+        "dev": trained.scores,
+    }
+    if chosen.json:
+        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+        return
+    from twofold.cli.tables import scores_table, show
+
+    show(scores_table(trained.scores, f"{task}: dev split, after {outcome.steps} steps in {outcome.seconds:.0f} s"))
+    sys.stdout.write(f"{chosen.out}: {trained.parameters:,} parameters. Next:\n")
+    sys.stdout.write(f'  twofold evaluate {chosen.out}\n  twofold predict {chosen.out} "..."\n')
+
+
+def _value(words: Sequence[str], name: str) -> str | None:
+    """Of an option, before tyro reads them all: what follows it, or what is joined to it by =."""
+    for place, word in enumerate(words):
+        if word == name and place + 1 < len(words):
+            return words[place + 1]
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+    return None

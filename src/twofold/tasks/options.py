@@ -1,0 +1,26 @@
+"""Which model a task trains. Imports nothing: a command reads it for help."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelOptions:
+    """Which model to train."""
+
+    attention: Literal["standard", "split_key", "split_value", "split_kv"] = "split_kv"
+    """What of a token's own key and value is apart from those for the others."""
+    size: Literal["tiny", "small", "base"] = "tiny"
+    """tiny: 2 layers of width 128; small: 4 of 256; base: 6 of 512."""
+    recipe: Literal["modern", "classic"] = "modern"
+    """modern: RMSNorm first, rotary positions, QK-norm. classic: as in 2017."""
+    init: Literal["copy", "patent", "aligned", "independent"] = "copy"
+    """How a token's own weights start."""
+    matched: bool = True
+    """Narrow the feed-forward until the model has as many parameters as the standard one."""
+    dropout: float = 0.1
+    """Of hidden features, while training."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must be from 0 to below 1, got {self.dropout}")

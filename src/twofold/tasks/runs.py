@@ -1,0 +1,88 @@
+"""A run's folder as a task sees it: what it was, its tokenizer, its model, and predictions from it.
+
+task.json names the task and holds its state; the model and its curves are written by whoever trains.
+"""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+import twofold.models  # noqa: F401 - makes the Auto classes know our models
+from twofold.tasks import TASKS
+from twofold.tasks.options import ModelOptions
+from twofold.tasks.task import Task
+
+FILE, VERSION = "task.json", 1
+
+
+def task_class(name: str) -> type[Task]:
+    if name not in TASKS:
+        raise ValueError(f"unknown task {name!r}; there are: {', '.join(TASKS)}")
+    module = import_module(f"twofold.tasks.{name}")
+    return next(
+        found for found in vars(module).values() if isinstance(found, type) and getattr(found, "name", None) == name
+    )
+
+
+def write_task(folder: Path, task: Task, *, options: ModelOptions, **told: Any) -> None:
+    """task.json and the tokenizer; `told` is kept for whoever resumes."""
+    task.tokenizer.save_pretrained(folder)
+    whole = {"version": VERSION, "task": task.name, "state": task.state, "options": asdict(options), **told}
+    aside = folder / f".{FILE}"
+    with aside.open("w", encoding="utf-8") as file:
+        json.dump(whole, file, ensure_ascii=False, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(folder / FILE)
+
+
+def read_task(folder: Path) -> dict[str, Any]:
+    """What task.json says."""
+    path = folder / FILE
+    if not path.is_file():
+        raise ValueError(f"{folder} is no run: it has no {FILE}")
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not readable: {error}") from error
+    if not isinstance(told, dict) or told.get("version") != VERSION:
+        version = told.get("version") if isinstance(told, dict) else None
+        raise ValueError(f"{folder} is a run of version {version!r}, and this version of twofold reads {VERSION}")
+    return told
+
+
+def reopened(folder: Path) -> Task:
+    """The task as it was when the run began, or was tuned."""
+    told = read_task(folder)
+    return task_class(told["task"])(PreTrainedTokenizerFast.from_pretrained(folder), told["state"])
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A trained model and its task."""
+
+    folder: Path
+    task: Task
+    model: PreTrainedModel
+
+    def predict(self, text: str) -> dict[str, Any]:
+        """What `twofold predict` prints with --json."""
+        if not isinstance(text, str):
+            raise ValueError(f"text must be a str, got {type(text).__name__}")
+        return self.task.predict(self.model, text)
+
+
+def open_run(path: Path | str) -> Run:
+    """Open what `twofold train` wrote."""
+    folder = Path(path)
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is no run: there is no such folder")
+    task = reopened(folder)
+    if not (folder / "model.safetensors").is_file():
+        raise ValueError(f"{folder} has no model yet: its training is not finished; go on with --resume")
+    return Run(folder, task, task.model_class.from_pretrained(folder).eval())

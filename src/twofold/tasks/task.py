@@ -1,0 +1,96 @@
+"""What a task is: examples in, a model, scores, and predictions as people and programs read them.
+
+A task learns its tokenizer and labels from the training split, and keeps them as `state`, which is plain JSON. It knows
+nothing of how a model is trained, nor of folders.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from twofold.data.examples import Splits
+from twofold.tasks.options import ModelOptions
+
+Example = TypeVar("Example")
+Features = dict[str, Any]
+IGNORED = -100
+
+
+class Task(ABC, Generic[Example]):
+    name: ClassVar[str]
+    metric: ClassVar[str]
+    """The number on the dev split by which the best model is chosen."""
+    higher_is_better: ClassVar[bool] = True
+    model_class: ClassVar[type[PreTrainedModel]]
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, state: Mapping[str, Any]) -> None:
+        self.tokenizer, self.state = tokenizer, dict(state)
+
+    @classmethod
+    @abstractmethod
+    def examples(cls, data: Path | None, seed: int = 0) -> Splits[Example]:
+        """From files, or the embedded set."""
+
+    @classmethod
+    @abstractmethod
+    def prepared(cls, train: Sequence[Example]) -> Self:
+        """With a tokenizer and labels learned from the training split."""
+
+    @classmethod
+    def settings(cls, size: str) -> dict[str, Any]:
+        """Where a run of this task departs from the defaults of training."""
+        del size
+        return {}
+
+    @abstractmethod
+    def config(self, options: ModelOptions) -> PreTrainedConfig: ...
+
+    @abstractmethod
+    def features(self, example: Example) -> Features:
+        """What the model is trained on, as numbers."""
+
+    def collate(self, batch: Sequence[Features]) -> dict[str, Tensor]:
+        """A training batch: every list of numbers padded to the longest, labels with what is ignored."""
+        return padded(batch, self.tokenizer.pad_token_id)
+
+    @abstractmethod
+    def scores(self, model: PreTrainedModel, examples: Sequence[Example]) -> dict[str, float]: ...
+
+    @abstractmethod
+    def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def shown(self, prediction: Mapping[str, Any]) -> str:
+        """A prediction for people, in a line or a few."""
+
+    def tune(self, model: PreTrainedModel, dev: Sequence[Example]) -> None:
+        """Set what is not learned by gradients, on the dev split, after training."""
+        del model, dev
+
+
+def padded(batch: Sequence[Features], pad: int) -> dict[str, Tensor]:
+    """Tensors of a batch of features; lists are padded on the right, and an attention_mask tells where."""
+    made: dict[str, Tensor] = {}
+    for name in batch[0]:
+        values = [features[name] for features in batch]
+        if isinstance(values[0], list):
+            longest = max(map(len, values))
+            fill = IGNORED if "labels" in name else pad
+            values = [value + [fill] * (longest - len(value)) for value in values]
+        made[name] = torch.tensor(values)
+    lengths = torch.tensor([len(features["input_ids"]) for features in batch])
+    made["attention_mask"] = (torch.arange(made["input_ids"].shape[1]) < lengths[:, None]).long()
+    return made
+
+
+def batches(features: Sequence[Features], pad: int, size: int = 64) -> Iterator[tuple[list[int], dict[str, Tensor]]]:
+    """Batches for prediction, similar lengths together: places in `features`, and tensors."""
+    order = sorted(range(len(features)), key=lambda place: len(features[place]["input_ids"]))
+    for start in range(0, len(order), size):
+        places = order[start : start + size]
+        yield places, padded([features[place] for place in places], pad)
