@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import tyro
 
@@ -35,17 +36,39 @@ def run(words: Sequence[str]) -> int:
         chosen = parse(Predict, words, "twofold predict")
     except SystemExit:  # --help
         return 0
+    from twofold.tasks.actions import Actions
     from twofold.tasks.runs import open_run
 
     opened = open_run(chosen.run)
+    actions = Actions.read(chosen.actions) if chosen.actions else Actions.of_run(chosen.run)
+    if chosen.act and actions is None:
+        raise ValueError(f"--act needs to know what to do: {chosen.run} has no actions.toml; name one with --actions")
     texts = [" ".join(chosen.text)] if chosen.text else (line.rstrip("\n") for line in sys.stdin)
     for text in texts:
         if not text.strip():
             continue
         prediction = opened.predict(text)
+        told = [] if actions is None else _acted(actions, prediction, chosen.act)
         if chosen.json:
             sys.stdout.write(json.dumps(prediction, ensure_ascii=False) + "\n")
         else:
-            sys.stdout.write(opened.task.shown(prediction) + "\n")
+            sys.stdout.write("\n".join([opened.task.shown(prediction), *told]) + "\n")
         sys.stdout.flush()
     return 0
+
+
+def _acted(actions: Any, prediction: dict[str, Any], act: bool) -> list[str]:
+    """Put the action into the prediction and do it if asked; lines for people."""
+    try:
+        action = actions.plan(prediction)
+    except ValueError as error:
+        prediction["action"] = {"refused": str(error)}
+        return [f"  no action: {error}"]
+    prediction["action"] = None if action is None else action.as_json()
+    if action is None:
+        return []
+    if not act:
+        return [f"  would {action.described()}   (--act does it)"]
+    sys.stdout.flush()
+    prediction["acted"] = actions.act(action)
+    return [f"  {action.described()}: {prediction['acted']}"]

@@ -23,13 +23,25 @@ from twofold.models.encoder import EncoderForGoal
 from twofold.tasks.calibration import best_temperature, best_threshold, expected_calibration_error
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.sizes import sized
+from twofold.tasks.slots import counted, likeliest
 from twofold.tasks.task import IGNORED, Features, Task, batches
 
 WORD = re.compile(r"\w+|[^\w\s]")
-# Share of tokens that a training batch does not show.
-HIDDEN = 0.1
+# Shares of slots whose value a training batch garbles, and of tokens that it does not show.
+GARBLED, HIDDEN = 0.3, 0.05
+# Tokens beyond which a text is cut.
+LONGEST = 512
 # The class of what is out of scope; no goal can be called so.
 OUTSIDE = ""
+
+
+class Read(NamedTuple):
+    """A text as the model sees it: places of its words, every word's first token, places of the tokens, the tokens."""
+
+    words: list[tuple[int, int]]
+    firsts: list[int]
+    offsets: list[tuple[int, int]]
+    ids: list[int]
 
 
 class Found(NamedTuple):
@@ -55,7 +67,9 @@ class Goals(Task[Utterance]):
     def prepared(cls, train: Sequence[Utterance]) -> Self:
         tokenizer = train_tokenizer([one.text for one in train], "bpe", size=2048, lowercase=True, ends="both")
         slots = sorted({slot.name for one in train for slot in one.slots})
+        words = [tags_of(tuple(word.span() for word in WORD.finditer(one.text)), one.slots) for one in train]
         state = {
+            "slots": counted(train, words),
             "goals": [OUTSIDE, *sorted({one.goal for one in train if one.goal})],
             "slot_labels": ["O", *(f"{place}-{name}" for name in slots for place in "BI")],
             "threshold": 0.5,
@@ -68,27 +82,32 @@ class Goals(Task[Utterance]):
 
     def config(self, options: ModelOptions) -> PreTrainedConfig:
         labels = {"num_labels": len(self.state["goals"]), "num_slot_labels": len(self.state["slot_labels"])}
-        return sized(EncoderConfig, options, len(self.tokenizer), max_position_embeddings=512, **labels)
+        return sized(EncoderConfig, options, len(self.tokenizer), max_position_embeddings=LONGEST, **labels)
 
     def features(self, example: Utterance) -> Features:
-        words, firsts, ids = self._read(example.text)
-        tags = tags_of(words, example.slots)
-        slot_labels = [IGNORED] * len(ids)
-        for first, tag in zip(firsts, tags, strict=True):
+        """Numbers of the tokens, their slot labels, the goal, and in which slot (from 1 on) a token is."""
+        words, firsts, offsets, ids = self._read(example.text)
+        slot_labels, slot_places = [IGNORED] * len(ids), [0] * len(ids)
+        for first, tag in zip(firsts, tags_of(tuple(words), example.slots), strict=True):
             slot_labels[first] = self.state["slot_labels"].index(tag)
-        return {
-            "input_ids": ids,
-            "slot_labels": slot_labels,
-            "labels": self.state["goals"].index(example.goal or OUTSIDE),
-        }
+        for number, slot in enumerate(example.slots, 1):
+            for token, (start, end) in enumerate(offsets):
+                if start < slot.end and slot.start < end:
+                    slot_places[token] = number
+        goal = self.state["goals"].index(example.goal or OUTSIDE)
+        return {"input_ids": ids, "slot_labels": slot_labels, "slot_places": slot_places, "labels": goal}
 
     def collate(self, batch: Sequence[Features]) -> dict[str, Tensor]:
-        """With some tokens hidden, anew every time: names and titles will be new ones, so nobody may lean on them."""
+        """With some slots' values garbled and some tokens hidden, anew every time.
+
+        Names and titles will be new ones: what stands around a value must do to find it.
+        """
         made = super().collate(batch)
-        ids = made["input_ids"]
-        hidden = (torch.rand(ids.shape) < HIDDEN) & (
-            ids > max(self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
-        )
+        ids, places = made["input_ids"], made.pop("slot_places")
+        special = len(self.tokenizer.all_special_ids)
+        garbled = (torch.rand(len(ids), int(places.max()) + 1).gather(1, places) < GARBLED) & (places > 0)
+        ids = torch.where(garbled, torch.randint(special, len(self.tokenizer), ids.shape), ids)
+        hidden = (torch.rand(ids.shape) < HIDDEN) & (ids >= special)
         made["input_ids"] = ids.masked_fill(hidden, self.tokenizer.unk_token_id)
         return made
 
@@ -99,11 +118,7 @@ class Goals(Task[Utterance]):
         and rejection of what is out of scope. out_of_scope_auroc ranks by confidence; calibration_error is the expected
         one of the best goal's confidence.
         """
-        logits, tags = self._run(model, [one.text for one in examples])
-        found = [
-            self._found(one.text, row, tag)
-            for one, row, tag in zip(examples, self._weights(model, logits), tags, strict=True)
-        ]
+        found = self._found(model, [one.text for one in examples])
         inside = [(one, what) for one, what in zip(examples, found, strict=True) if one.goal]
         exact = [self._is_exact(one, what) for one, what in zip(examples, found, strict=True)]
         scores = {"exact_match": 100 * sum(exact) / len(exact)}
@@ -121,8 +136,7 @@ class Goals(Task[Utterance]):
         return scores
 
     def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
-        logits, tags = self._run(model, [text])
-        found = self._found(text, self._weights(model, logits)[0], tags[0])
+        [found] = self._found(model, [text])
         told = {"text": text, "goal": found.goal, "confidence": found.confidence, "slots": [
             {"name": slot.name, "value": text[slot.start : slot.end], "start": slot.start, "end": slot.end}
             for slot in found.slots
@@ -135,7 +149,7 @@ class Goals(Task[Utterance]):
         return f"{prediction['text']}\n  {goal} ({prediction['confidence']:.0%}){': ' + slots if slots else ''}"
 
     def tune(self, model: PreTrainedModel, dev: Sequence[Utterance]) -> None:
-        logits, _ = self._run(model, [one.text for one in dev])
+        logits, _ = self._logits(model, [self._read(one.text) for one in dev])
         truth = torch.tensor([self.state["goals"].index(one.goal or OUTSIDE) for one in dev])
         config = cast("EncoderConfig", model.config)
         config.goal_temperature = best_temperature(logits, truth)
@@ -145,44 +159,42 @@ class Goals(Task[Utterance]):
             confidence.tolist(), (best + 1 == truth).tolist(), (truth == 0).tolist()
         )
 
-    def _read(self, text: str) -> tuple[tuple[tuple[int, int], ...], list[int], list[int]]:
-        """Places of the words in the text, of every word's first token, and the tokens."""
-        told = self.tokenizer(text, return_offsets_mapping=True, truncation=True, max_length=512)
+    def _read(self, text: str) -> Read:
+        told = self.tokenizer(text, return_offsets_mapping=True, truncation=True, max_length=LONGEST)
         offsets, words, firsts = told["offset_mapping"], [], []
         for word in WORD.finditer(text):
-            first = next(
-                (place for place, (start, end) in enumerate(offsets) if start < word.end() and word.start() < end), None
-            )
-            if first is not None:
+            touched = (place for place, (start, end) in enumerate(offsets) if start < word.end() and word.start() < end)
+            # A word beyond the longest text that a model reads has no token.
+            if (first := next(touched, None)) is not None:
                 words.append(word.span())
                 firsts.append(first)
-        return tuple(words), firsts, list(told["input_ids"])
+        return Read(words, firsts, offsets, list(told["input_ids"]))
+
+    def _found(self, model: PreTrainedModel, texts: Sequence[str]) -> list[Found]:
+        read = [self._read(text) for text in texts]
+        logits, tag_logits = self._logits(model, read)
+        confidence, best = self._weights(model, logits)[:, 1:].max(1)
+        found = []
+        for one, sure, place, of_tags in zip(read, confidence.tolist(), best.tolist(), tag_logits, strict=True):
+            goal = self.state["goals"][place + 1]
+            tags = likeliest(of_tags, self.state["slot_labels"], goal, self.state["slots"])
+            found.append(Found(goal, sure, _spans(one.words, tags)))
+        return found
 
     @torch.no_grad()
-    def _run(self, model: PreTrainedModel, texts: Sequence[str]) -> tuple[Tensor, list[list[int]]]:
-        """Logits of the goals (N, goals), and the best tag of every word of every text."""
-        read = [self._read(text) for text in texts]
-        logits, tags = torch.zeros(len(texts), len(self.state["goals"])), [[] for _ in texts]
-        features = [{"input_ids": ids} for _, _, ids in read]
-        for places, batch in batches(features, self.tokenizer.pad_token_id):
+    def _logits(self, model: PreTrainedModel, read: Sequence[Read]) -> tuple[Tensor, list[Tensor]]:
+        """Of the goals (N, goals), and for every text of its words' tags (words, labels)."""
+        goals, tags = torch.zeros(len(read), len(self.state["goals"])), [torch.empty(0)] * len(read)
+        for places, batch in batches([{"input_ids": one.ids} for one in read], self.tokenizer.pad_token_id):
             out = model(**{name: tensor.to(model.device) for name, tensor in batch.items()})
-            logits[places] = out.goal_logits.float().cpu()
-            best = out.slot_logits.argmax(-1).cpu()
+            goals[places] = out.goal_logits.float().cpu()
+            slots = out.slot_logits.float().cpu()
             for row, place in enumerate(places):
-                tags[place] = best[row, read[place][1]].tolist()
-        return logits, tags
+                tags[place] = slots[row, read[place].firsts]
+        return goals, tags
 
     def _weights(self, model: PreTrainedModel, logits: Tensor) -> Tensor:
         return (logits / cast("EncoderConfig", model.config).goal_temperature).softmax(-1)
-
-    def _found(self, text: str, weights: Tensor, tags: Sequence[int]) -> Found:
-        confidence, best = weights[1:].max(0)
-        words, _, _ = self._read(text)
-        return Found(
-            self.state["goals"][best + 1],
-            float(confidence),
-            _spans(words, [self.state["slot_labels"][tag] for tag in tags]),
-        )
 
     def _is_accepted(self, found: Found) -> bool:
         return found.confidence >= self.state["threshold"]

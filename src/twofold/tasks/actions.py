@@ -1,0 +1,192 @@
+"""From a goal to what is done about it: a program, an address, or a function that somebody registered.
+
+actions.toml says which, goal by goal:
+
+    allow = ["http://127.0.0.1:8123/"]             # beginnings of addresses that may be called
+
+    [lights_off]
+    run = ["lights", "--room", "{room}", "off"]    # a program and its arguments; no shell ever sees them
+    defaults = { room = "everywhere" }
+
+    [weather_ask]
+    open = "http://127.0.0.1:8123/weather?city={city}"
+
+    [timer_start]
+    call = "start_timer"                           # a function given to `act`
+
+A slot's value fills one argument, or one part of an address, whatever is in it. Nothing is done unless `act` is called,
+and a prediction that is out of scope or below `least_confidence` has no action.
+"""
+
+import re
+import subprocess
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from twofold.data import assistant
+from twofold.tasks.runs import read_task
+
+EMBEDDED = Path(assistant.__file__).with_name("actions.toml")
+WAYS = ("run", "open", "call")
+PLACE = re.compile(r"\{(\w+)\}")
+SECONDS = 30.0
+
+Handler = Callable[[dict[str, str]], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What is to be done: exactly one of an argument list, an address, or the name of a function with its slots."""
+
+    run: tuple[str, ...] | None = None
+    open: str | None = None
+    call: str | None = None
+    slots: tuple[tuple[str, str], ...] = ()
+
+    def described(self) -> str:
+        """For people: arguments one by one, so that it shows where each ends."""
+        if self.run is not None:
+            return "run " + " ".join(repr(word) for word in self.run)
+        if self.open is not None:
+            return f"open {self.open}"
+        return f"call {self.call}({', '.join(f'{name}={value!r}' for name, value in self.slots)})"
+
+    def as_json(self) -> dict[str, Any]:
+        if self.call is not None:
+            return {"call": self.call, "slots": dict(self.slots)}
+        return {"run": list(self.run)} if self.run is not None else {"open": self.open}
+
+
+@dataclass(frozen=True, slots=True)
+class Actions:
+    """What an actions.toml says, checked."""
+
+    goals: Mapping[str, Mapping[str, Any]]
+    allow: tuple[str, ...] = ()
+    least_confidence: float = 0.5
+
+    @classmethod
+    def read(cls, path: Path) -> "Actions":
+        try:
+            told = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path}: {error}") from error
+        allow, least = told.pop("allow", []), told.pop("least_confidence", 0.5)
+        if not isinstance(allow, list) or not all(isinstance(one, str) and _is_beginning(one) for one in allow):
+            raise ValueError(f"{path}: allow must list addresses that begin with http(s)://host/, got {allow!r}")
+        if isinstance(least, bool) or not isinstance(least, int | float) or not 0 <= least <= 1:
+            raise ValueError(f"{path}: least_confidence must be a number from 0 to 1, got {least!r}")
+        for goal, entry in told.items():
+            _check(f"{path}: [{goal}]", entry, allow)
+        return cls(told, tuple(allow), float(least))
+
+    @classmethod
+    def of_run(cls, folder: Path) -> "Actions | None":
+        """Of the actions.toml in a run's folder; a run of the embedded goals has the embedded one."""
+        own, told = folder / "actions.toml", read_task(folder)
+        if own.is_file():
+            return cls.read(own)
+        if told["task"] == "goals" and told["data"] is None:
+            return cls.read(EMBEDDED)
+        return None
+
+    def plan(self, prediction: Mapping[str, Any]) -> Action | None:
+        """What to do about a prediction; None where nothing is to be done. ValueError: its slots do not fit."""
+        goal = prediction["goal"]
+        if goal is None or goal not in self.goals or prediction["confidence"] < self.least_confidence:
+            return None
+        entry = self.goals[goal]
+        slots = {name: str(value) for name, value in entry.get("defaults", {}).items()}
+        slots |= {slot["name"]: slot["value"] for slot in prediction["slots"]}
+        if "run" in entry:
+            return Action(run=tuple(_argument(goal, word, slots) for word in entry["run"]))
+        if "open" in entry:
+            address = PLACE.sub(lambda place: quote(_slot(goal, place[1], slots), safe=""), entry["open"])
+            return Action(open=address)
+        return Action(call=entry["call"], slots=tuple(sorted(slots.items())))
+
+    def act(self, action: Action, handlers: Mapping[str, Handler] | None = None) -> str:
+        """Do it, and say how it went. OSError or ValueError where it could not be done."""
+        if action.run is not None:
+            return _run(action.run)
+        if action.open is not None:
+            return self._call(action.open)
+        handler = (handlers or {}).get(action.call or "")
+        if handler is None:
+            raise ValueError(f"no function {action.call!r} is registered")
+        handler(dict(action.slots))
+        return "called"
+
+    def _call(self, address: str) -> str:
+        if not self._is_allowed(address):
+            raise ValueError(f"{address} is not on the allow-list")
+        with build_opener(_NoRedirects).open(Request(address), timeout=SECONDS) as answer:  # noqa: S310
+            return f"status {answer.status}"
+
+    def _is_allowed(self, address: str) -> bool:
+        return any(address.startswith(beginning) for beginning in self.allow)
+
+
+def _run(words: tuple[str, ...]) -> str:
+    try:
+        done = subprocess.run(list(words), check=False, timeout=SECONDS, stdin=subprocess.DEVNULL)  # noqa: S603
+    except subprocess.TimeoutExpired as error:
+        raise OSError(f"{words[0]} did not end within {SECONDS:.0f} seconds and was stopped") from error
+    return f"exit code {done.returncode}"
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """An allowed address must not send us to another one."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> None:
+        raise HTTPError(req.full_url, code, f"it redirects to {newurl}, which is not followed", headers, fp)
+
+
+def _check(where: str, entry: Any, allow: list[str]) -> None:
+    if not isinstance(entry, dict) or sum(way in entry for way in WAYS) != 1:
+        raise ValueError(f"{where} must have exactly one of {', '.join(WAYS)}, got {entry!r}")
+    strange = set(entry) - {*WAYS, "defaults"}
+    if strange:
+        raise ValueError(f"{where} has an unknown key {min(strange)!r}")
+    if not isinstance(entry.get("defaults", {}), dict):
+        raise ValueError(f"{where} defaults must be a table of slots, got {entry['defaults']!r}")
+    if "run" in entry:
+        words = entry["run"]
+        if not isinstance(words, list) or not words or not all(isinstance(word, str) and word for word in words):
+            raise ValueError(f"{where} run must be a list of a program and its arguments, got {words!r}")
+        if PLACE.search(words[0]):
+            raise ValueError(f"{where} run must name its program; a slot cannot, got {words[0]!r}")
+    elif "open" in entry:
+        beginning = PLACE.split(str(entry["open"]))[0]
+        if not any(beginning.startswith(one) for one in allow):
+            raise ValueError(f"{where} open must begin with an address of allow, got {entry['open']!r}")
+    elif not isinstance(entry["call"], str) or not entry["call"]:
+        raise ValueError(f"{where} call must name a function, got {entry['call']!r}")
+
+
+def _is_beginning(address: str) -> bool:
+    """With a whole host, so that http://localhost does not allow http://localhost.elsewhere."""
+    parts = urlsplit(address)
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.path.startswith("/")
+
+
+def _argument(goal: str, word: str, slots: Mapping[str, str]) -> str:
+    filled = PLACE.sub(lambda place: _slot(goal, place[1], slots), word)
+    # A value must not become an option of the program.
+    if filled.startswith("-") and not word.startswith("-"):
+        raise ValueError(f"{goal}: an argument that begins with '-' is not passed on: {filled!r}")
+    return filled
+
+
+def _slot(goal: str, name: str, slots: Mapping[str, str]) -> str:
+    if name not in slots:
+        raise ValueError(f"{goal}: the action needs slot {name!r}, which was not said and has no default")
+    if "\0" in slots[name]:
+        raise ValueError(f"{goal}: slot {name!r} has a character that no argument can hold")
+    return slots[name]

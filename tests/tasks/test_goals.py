@@ -1,0 +1,147 @@
+"""Goals: learned, calibrated, rejected, reopened; places in characters whatever the script."""
+
+import json
+
+import pytest
+import torch
+
+from twofold.data.examples import Slot, Utterance
+from twofold.data.files import DataError
+from twofold.tasks.calibration import best_temperature, best_threshold, expected_calibration_error
+from twofold.tasks.goals import Goals, _spans
+from twofold.tasks.options import ModelOptions
+from twofold.tasks.runs import open_run, read_task, task_class
+
+
+def test_it_learns_more_than_the_commonest_goal(goal_run, goal_files):
+    run = open_run(goal_run)
+    scores = run.task.scores(run.model, Goals.examples(goal_files).test)
+    # Four goals and what is out of scope: a guess is right in about a quarter of the cases in scope.
+    assert scores["goal_accuracy"] > 70
+    assert scores["slot_f1"] > 30
+    assert scores["exact_match"] > 30
+    assert scores["out_of_scope_auroc"] > 0.7
+    assert 0 <= scores["calibration_error"] < 0.4
+
+
+def test_a_prediction_is_what_the_specification_prints(goal_run):
+    told = open_run(goal_run).predict("turn on the kitchen lights")
+    assert set(told) == {"text", "goal", "confidence", "slots"}
+    assert 0 <= told["confidence"] <= 1
+    for slot in told["slots"]:
+        assert set(slot) == {"name", "value", "start", "end"}
+        assert told["text"][slot["start"] : slot["end"]] == slot["value"]
+
+
+def test_what_is_out_of_scope_has_neither_goal_nor_slots(goal_run):
+    run = open_run(goal_run)
+    run.task.state["threshold"] = 1.1
+    told = run.predict("turn on the kitchen lights")
+    assert told["goal"] is None
+    assert told["slots"] == []
+    assert told["confidence"] > 0
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "🎉", "電気をつけて", "أطفئ الأنوار", "e\u0301te\u0301", "a" * 5000, "\0", "x\ty\nz"]
+)
+def test_any_text_gets_an_answer(goal_run, text):
+    told = open_run(goal_run).predict(text)
+    assert told["text"] == text
+    assert all(text[slot["start"] : slot["end"]] == slot["value"] for slot in told["slots"])
+
+
+def test_a_run_is_reopened_as_it_was(goal_run):
+    one, other = open_run(goal_run), open_run(str(goal_run))
+    assert one.predict("call anna") == other.predict("call anna")
+    names = {path.name for path in goal_run.iterdir()}
+    assert {"config.json", "model.safetensors", "tokenizer.json", "metrics.jsonl", "task.json"} <= names
+    assert not [name for name in names if name.endswith((".bin", ".pt", ".pth", ".pkl"))]
+
+
+def test_labels_and_spans_are_each_others_inverse(goal_files):
+    train = Goals.examples(goal_files).train
+    task = Goals.prepared(train)
+    names = task.state["slot_labels"]
+    for one in train[:200]:
+        features = task.features(one)
+        read = task._read(one.text)
+        tags = [names[features["slot_labels"][first]] for first in read.firsts]
+        assert _spans(read.words, tags) == one.slots
+
+
+def test_garbling_leaves_goals_labels_and_padding_alone(goal_files):
+    train = Goals.examples(goal_files).train[:32]
+    task = Goals.prepared(train)
+    features = [task.features(one) for one in train]
+    batch = task.collate(features)
+    assert set(batch) == {"input_ids", "attention_mask", "labels", "slot_labels"}
+    for row, one in enumerate(features):
+        length = len(one["input_ids"])
+        assert batch["slot_labels"][row, :length].tolist() == one["slot_labels"]
+        assert (batch["input_ids"][row, length:] == task.tokenizer.pad_token_id).all()
+        assert batch["input_ids"][row, [0, length - 1]].tolist() == [one["input_ids"][0], one["input_ids"][-1]]
+    whole = torch.cat([batch["input_ids"][row, : len(one["input_ids"])] for row, one in enumerate(features)])
+    changed = (whole != torch.tensor([token for one in features for token in one["input_ids"]])).float().mean()
+    assert 0.02 < changed < 0.5
+
+
+@pytest.mark.parametrize("attention", ["standard", "split_key", "split_value", "split_kv"])
+def test_kinds_have_equal_parameters(goal_files, attention):
+    task = Goals.prepared(Goals.examples(goal_files).train)
+    counts = [
+        sum(p.numel() for p in task.model_class(task.config(ModelOptions(attention=kind))).parameters())
+        for kind in ("standard", attention)
+    ]
+    assert abs(counts[0] - counts[1]) <= 0.001 * counts[0]
+
+
+def test_a_label_that_train_lacks_is_named(tmp_path):
+    for name, goal in (("train", "a"), ("dev", "b"), ("test", "a")):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"text": "x", "goal": goal, "slots": []}) + "\n")
+    with pytest.raises(DataError, match="label 'b' of example 1 in dev does not occur in train"):
+        Goals.examples(tmp_path)
+
+
+def test_spans_begin_anew_with_b_and_with_another_name():
+    words = [(0, 1), (2, 3), (4, 5), (6, 7)]
+    assert _spans(words, ["B-a", "B-a", "I-b", "I-b"]) == (Slot("a", 0, 1), Slot("a", 2, 3), Slot("b", 4, 7))
+    assert _spans(words, ["I-a", "O", "I-a", "I-a"]) == (Slot("a", 0, 1), Slot("a", 4, 7))
+
+
+def test_the_temperature_undoes_a_scale():
+    torch.manual_seed(0)
+    logits = torch.randn(4000, 5)
+    truth = torch.distributions.Categorical(logits=logits).sample()
+    assert best_temperature(logits * 3, truth) == pytest.approx(3, rel=0.1)
+
+
+def test_the_threshold_parts_inside_from_outside():
+    assert 0.4 < best_threshold([0.9, 0.8, 0.4, 0.3], [True, True, False, False], [False, False, True, True]) < 0.8
+    assert best_threshold([0.9, 0.1], [True, False], [False, False]) == 0.0
+    assert best_threshold([0.2, 0.3], [False, False], [True, True]) > 0.3
+
+
+def test_the_calibration_error_is_the_distance_of_saying_and_being():
+    assert expected_calibration_error([0.75] * 4, [True, True, True, False]) == pytest.approx(0)
+    assert expected_calibration_error([1.0] * 4, [True, False, False, False]) == pytest.approx(0.75)
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path, goal_run):
+    with pytest.raises(ValueError, match="there is no such folder"):
+        open_run(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=r"is no run: it has no task.json"):
+        open_run(tmp_path)
+    told = read_task(goal_run) | {"version": 99}
+    (tmp_path / "task.json").write_text(json.dumps(told))
+    with pytest.raises(ValueError, match="is a run of version 99, and this version of twofold reads 1"):
+        open_run(tmp_path)
+    (tmp_path / "task.json").write_text("{")
+    with pytest.raises(ValueError, match=r"task.json is not readable"):
+        open_run(tmp_path)
+    with pytest.raises(ValueError, match="unknown task 'os'; there are: goals"):
+        task_class("os")
+
+
+def test_utterances_know_their_values():
+    assert Utterance("call anna", "call", (Slot("contact", 5, 9),)).value(Slot("contact", 5, 9)) == "anna"
