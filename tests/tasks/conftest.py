@@ -37,6 +37,6 @@ def goal_files(tmp_path_factory):
 @pytest.fixture(scope="session")
 def goal_run(goal_files, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "goals"
-    settings = Settings(steps=120, batch_size=32, learning_rate=3e-3, evaluate_steps=60)
+    settings = Settings(steps=160, batch_size=32, learning_rate=3e-3, evaluate_steps=80)
     train_task("goals", folder=folder, options=ModelOptions(), settings=settings, data=goal_files)
     return folder
