@@ -31,14 +31,12 @@ def run(words: Sequence[str]) -> int:
         chosen = parse(Evaluate, words, "twofold evaluate")
     except SystemExit:  # --help
         return 0
-    from twofold.tasks.runs import open_run, read_task
+    from twofold.tasks.runs import open_run
 
     opened = open_run(chosen.run)
-    source = read_task(chosen.run)["data"]
-    data = chosen.data or (Path(source) if source else None)
-    examples = getattr(opened.task.examples(data), chosen.split)
+    examples = getattr(opened.examples(chosen.data), chosen.split)
     if not examples:
-        raise ValueError(f"{data} has no {chosen.split} split")
+        raise ValueError(f"{chosen.data or 'what the run was trained on'} has no {chosen.split} split")
     scores = opened.task.scores(opened.model, examples)
     if chosen.json:
         told = {"run": str(chosen.run), "split": chosen.split, "examples": len(examples), "scores": scores}

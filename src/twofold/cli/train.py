@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,13 +63,15 @@ def _train(task: str, words: list[str]) -> int:
     from twofold.training import Bar, Stopped, is_main_process, leave
     from twofold.training.run import train_task
 
-    chosen = parse(Train, words, f"twofold train {task}", _usual(task, words))
+    usual = _usual(task, words)
+    chosen = parse(type(usual), words, f"twofold train {task}", usual)
     try:
         trained = train_task(
             task,
             folder=chosen.out,
             options=chosen.model,
             settings=chosen.settings,
+            choices=getattr(chosen, "choices", None),
             data=chosen.data,
             resume=chosen.resume,
             force=chosen.force,
@@ -87,17 +89,29 @@ def _train(task: str, words: list[str]) -> int:
 
 def _usual(task: str, words: Sequence[str]) -> Train:
     """What holds where nothing is said: the task's own settings, or those of the run that is resumed."""
-    from twofold.tasks.runs import read_task, task_class
+    from twofold.tasks.runs import chosen, read_task, task_class
 
+    kind = task_class(task)
+    form = _form(kind.Choices)
     out = Path(_value(words, "--out") or f"runs/{task}")
     if "--resume" in words and (out / "task.json").is_file():
         told = read_task(out)
         settings = Settings(**told["settings"] | {"betas": tuple(told["settings"]["betas"])})
         data = Path(told["data"]) if told["data"] else None
-        return Train(data=data, out=out, resume=True, model=ModelOptions(**told["options"]), settings=settings)
+        model, choices = ModelOptions(**told["options"]), chosen(kind, told.get("choices"))
+        return form(data=data, out=out, resume=True, model=model, settings=settings, **choices)
     size = _value(words, "--size")
     model = ModelOptions(size=size) if size in ("tiny", "small", "base") else ModelOptions()
-    return Train(out=out, model=model, settings=Settings(**task_class(task).settings(model.size)))
+    return form(out=out, model=model, settings=Settings(**kind.settings(model.size)))
+
+
+def _form(choices: type[Any] | None) -> type[Train]:
+    """The options of `twofold train` with those of one task."""
+    if choices is None:
+        return Train
+    more = ("choices", Annotated[choices, tyro.conf.OmitArgPrefixes], field(default_factory=choices))
+    text = {"__doc__": Train.__doc__}
+    return make_dataclass("Train", [more], bases=(Train,), namespace=text, frozen=True, kw_only=True)
 
 
 def _tell(task: str, chosen: Any, trained: Any) -> None:

@@ -16,6 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from transformers.utils import logging
 
 import twofold.models  # noqa: F401 - makes the Auto classes know our models
+from twofold.data.examples import Splits
 from twofold.tasks import TASKS
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.task import Task
@@ -30,6 +31,22 @@ def task_class(name: str) -> type[Task]:
     return next(
         found for found in vars(module).values() if isinstance(found, type) and getattr(found, "name", None) == name
     )
+
+
+def chosen(kind: type[Task], choices: Any = None) -> dict[str, Any]:
+    """What `examples` and `prepared` of that task take besides data: nothing, or its choices, given or usual.
+
+    `choices` may be what task.json kept of them.
+    """
+    if kind.Choices is None:
+        if choices:
+            raise ValueError(f"{kind.name} has no choices of its own, got {choices!r}")
+        return {}
+    if choices is None or isinstance(choices, dict):
+        choices = kind.Choices(**choices or {})
+    if not isinstance(choices, kind.Choices):
+        raise ValueError(f"choices of {kind.name} must be a {kind.Choices.__name__}, got {choices!r}")
+    return {"choices": choices}
 
 
 def write_task(folder: Path, task: Task, *, options: ModelOptions, **told: Any) -> None:
@@ -72,6 +89,12 @@ class Run:
     folder: Path
     task: Task
     model: PreTrainedModel
+
+    def examples(self, data: Path | None = None) -> Splits[Any]:
+        """Splits of `data`, read as the run read its own; what the run was trained on unless given."""
+        told = read_task(self.folder)
+        source = data or (Path(told["data"]) if told["data"] else None)
+        return self.task.examples(source, **chosen(type(self.task), told.get("choices")))
 
     def predict(self, text: str) -> dict[str, Any]:
         """What `twofold predict` prints with --json."""

@@ -27,6 +27,12 @@ class Task(ABC, Generic[Example]):
     """The number on the dev split by which the best model is chosen."""
     higher_is_better: ClassVar[bool] = True
     model_class: ClassVar[type[PreTrainedModel]]
+    Choices: ClassVar[type[Any] | None] = None
+    """What a user may choose about this task alone: a frozen dataclass of plain JSON values, each with a default.
+
+    Where there is one, the command line offers its fields, `examples` and `prepared` take one as `choices`, and
+    task.json keeps it.
+    """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, state: Mapping[str, Any]) -> None:
         self.tokenizer, self.state = tokenizer, dict(state)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.runs import read_task, reopened, task_class, write_task
+from twofold.tasks.runs import chosen, read_task, reopened, task_class, write_task
 from twofold.training.distribution import is_main_process
 from twofold.training.folder import prepare_folder
 from twofold.training.loop import Outcome, fit
@@ -30,18 +30,27 @@ def train_task(
     folder: Path,
     options: ModelOptions,
     settings: Settings,
+    choices: Any = None,
     data: Path | None = None,
     resume: bool = False,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Trained:
-    """Train the task's model into `folder`. Resumed, it must be told what it was told before."""
+    """Train the task's model into `folder`. Resumed, it must be told what it was told before.
+
+    `choices` is one of the task's own `Choices`, where it has any.
+    """
     kind = task_class(name)
-    splits = kind.examples(data, seed=0)
+    given = chosen(kind, choices)
+    splits = kind.examples(data, seed=0, **given)
     if lacking := [split for split in ("train", "dev") if split in splits.missing]:
         raise ValueError(f"{data} has no {' and no '.join(lacking)} split, and training needs both")
     prepare_folder(folder, force=force, resume=resume)
-    told: dict[str, Any] = {"data": None if data is None else str(data), "settings": settings.as_json()}
+    told: dict[str, Any] = {
+        "choices": asdict(given["choices"]) if given else {},
+        "data": None if data is None else str(data),
+        "settings": settings.as_json(),
+    }
     if resume and (folder / "task.json").exists():
         task = reopened(folder)
         before = read_task(folder)
@@ -49,8 +58,12 @@ def train_task(
             raise ValueError(f"{folder} is a run of {before['task']}, not of {name}")
         if before["options"] != asdict(options):
             raise ValueError(f"a resumed run keeps the model it began with, {before['options']}, got {asdict(options)}")
+        if before.get("choices", {}) != told["choices"]:
+            raise ValueError(
+                f"a resumed run keeps the choices it began with, {before.get('choices', {})}, got {told['choices']}"
+            )
     else:
-        task = kind.prepared(splits.train)
+        task = kind.prepared(splits.train, **given)
         if is_main_process():
             write_task(folder, task, options=options, **told)
     torch.manual_seed(settings.seed)
