@@ -1,0 +1,105 @@
+"""train, evaluate and predict as a user types them: what they print, and one line for every mistake."""
+
+import json
+import sys
+
+import pytest
+
+from twofold.cli import main
+
+QUICK = ["--steps", "3", "--batch-size", "8", "--evaluate-steps", "3"]
+
+
+def said(capsys):
+    out, err = capsys.readouterr()
+    return out, err
+
+
+def test_from_training_to_a_prediction(goal_files, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["train", "goals", "--data", str(goal_files), "--out", str(run), "--json", *QUICK]) == 0
+    told = json.loads(said(capsys)[0])
+    assert told["task"] == "goals"
+    assert told["steps"] == 3
+    assert "exact_match" in told["dev"]
+    assert main(["evaluate", str(run), "--json"]) == 0
+    told = json.loads(said(capsys)[0])
+    assert told["split"] == "test"
+    assert told["examples"] == 80
+    assert main(["predict", str(run), "turn", "on", "the", "lights", "--json"]) == 0
+    assert json.loads(said(capsys)[0])["text"] == "turn on the lights"
+
+
+def test_a_second_run_does_not_overwrite_the_first(goal_files, tmp_path, capsys):
+    words = ["train", "goals", "--data", str(goal_files), "--out", str(tmp_path / "run"), "--json", *QUICK]
+    assert main(words) == 0
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    said(capsys)
+    assert main(words) == 2
+    out, err = said(capsys)
+    assert out == ""
+    assert err.count("\n") == 1
+    assert "is not empty" in err
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+    assert main([*words, "--force"]) == 0
+    # A finished run is resumed by leaving it as it is, and needs no word of how it began.
+    assert main(["train", "goals", "--out", str(tmp_path / "run"), "--resume", "--json"]) == 0
+    assert main(["train", "goals", "--out", str(tmp_path / "run"), "--resume", "--size", "small", "--json"]) == 2
+    assert "keeps the model it began with" in said(capsys)[1]
+
+
+def test_people_get_a_table_and_the_action(goal_run, tmp_path, capsys):
+    assert main(["evaluate", str(goal_run), "--split", "dev"]) == 0
+    assert "goal accuracy" in said(capsys)[0]
+    actions = tmp_path / "actions.toml"
+    goals = ("lights_on", "alarm_set", "call_start", "weather_ask")
+    done = tmp_path / "done"
+    program = f"open({str(done)!r}, 'w').close()"
+    entries = [f"[{goal}]\nrun = [{json.dumps(sys.executable)}, '-c', {json.dumps(program)}]" for goal in goals]
+    actions.write_text("least_confidence = 0.0\n" + "\n".join(entries))
+    for text in ("turn on the kitchen lights", "wake me up at seven", "call anna"):
+        assert main(["predict", str(goal_run), text, "--actions", str(actions)]) == 0
+    told = said(capsys)[0]
+    assert "would run" in told
+    assert not done.exists()
+    for text in ("turn on the kitchen lights", "wake me up at seven", "call anna"):
+        assert main(["predict", str(goal_run), text, "--actions", str(actions), "--act"]) == 0
+    assert "exit code 0" in said(capsys)[0]
+    assert done.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["train", "cooking"], "unknown task 'cooking'; there are: goals"),
+        (["train", "goals", "--size", "huge"], "size"),
+        (["train", "goals", "--steps", "0"], "steps must be at least 1, got 0"),
+        (["train", "goals", "--data", "nowhere/at/all"], "nowhere/at/all"),
+        (["train", "goals", "--frobnicate"], "frobnicate"),
+        (["train", "goals", "--out", "RUN", "--resume"], "has no run to resume"),
+        (["evaluate", "nowhere"], "is no run: there is no such folder"),
+        (["predict", "nowhere", "x"], "is no run: there is no such folder"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_is_one_line_and_exit_code_2(words, complaint, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    out, err = said(capsys)
+    assert out == ""
+    assert complaint in err
+    assert err.count("\n") == 1
+    assert err.startswith("twofold: ")
+
+
+def test_act_needs_to_know_what_to_do(goal_run, capsys):
+    assert main(["predict", str(goal_run), "x", "--act"]) == 2
+    assert "has no actions.toml" in said(capsys)[1]
+
+
+@pytest.mark.parametrize("words", [["train"], ["train", "goals"], ["evaluate"], ["predict"]], ids=" ".join)
+def test_help_has_an_example(words, capsys):
+    assert main([*words, "--help"]) == 0
+    told = said(capsys)[0]
+    assert "usage: twofold" in told
+    assert "runs/goals" in told or "--resume" in told
