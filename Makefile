@@ -3,18 +3,21 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# The same tools with the oldest transformers that the models support.
+OLDEST := .venv-oldest
 # What the tests run besides Python: g++ compiles what torch.compile writes.
 PROGRAMS := g++
 
-.PHONY: help setup system demo test check bench docs clean
+.PHONY: help setup system demo test test-oldest check bench docs clean
 
 help:
 	@echo "make demo    set up .venv, then compute the worked examples with split attention"
 	@echo "make test    set up .venv (and g++, if root), then run every test"
+	@echo "make test-oldest   set up .venv-oldest, then run the model tests with the oldest transformers supported"
 	@echo "make check   linter, formatter, types, import contracts"
 	@echo "make bench   split against standard attention on this machine"
 	@echo "make docs    build the documentation into site/"
-	@echo "make setup   only .venv;   make system   only the system's packages;   make clean   remove .venv and build files"
+	@echo "make setup   only .venv;   make system   only the system's packages;   make clean   remove both .venvs and build files"
 
 setup: $(READY)
 
@@ -44,6 +47,16 @@ demo: setup
 test: setup system
 	@$(BIN)/pytest --numprocesses auto
 
+test-oldest: $(OLDEST)/.ready system
+	@$(OLDEST)/bin/pytest --numprocesses auto tests/models tests/outside
+
+$(OLDEST)/.ready: pyproject.toml constraints.txt
+	@test -x $(OLDEST)/bin/pip || $(PYTHON) -m venv $(OLDEST)
+	@grep -vE '^(transformers|huggingface_hub)==' constraints.txt > $(OLDEST)/constraints.txt
+	@echo "Installing Twofold and its tools into $(OLDEST) (once, a few minutes)"
+	@$(OLDEST)/bin/pip install --quiet --disable-pip-version-check --constraint $(OLDEST)/constraints.txt --editable '.[dev]' 'transformers==5.17.*'
+	@touch $@
+
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -57,4 +70,4 @@ docs: setup
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "site/index.html"
 
 clean:
-	rm -rf .venv site build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv $(OLDEST) site build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,6 +1,8 @@
 """The ratio of split to standard time against the length, of the function and of a layer: docs/images/ratio.svg.
 
-cd benchmarks/results && ../../.venv/bin/python ../plot.py h200-2026-11-15.json h200-layer-2026-11-15.json
+    .venv/bin/python benchmarks/plot.py benchmarks/results/h200-*.json
+
+Where two files have the same case, the later run counts.
 """
 
 import json
@@ -20,34 +22,37 @@ def lines(rows):
     rows = [row for row in rows if (row["chosen"], row["pass"], row["kind"]) == (True, "fwd+bwd", "split_kv")]
     for causal in (True, False):
         for group in sorted({row["H"] // row["Hkv"] for row in rows}):
-            found = sorted(
-                (row["T"], row["ratio"], row["spread"])
+            found = {
+                row["T"]: (row["T"], row["ratio"], row["spread"])
                 for row in rows
                 if (row["causal"], row["H"] // row["Hkv"]) == (causal, group)
-            )
+            }
             if not found:
                 continue
             name = ("causal" if causal else "bidirectional") + (
                 f", {group} query heads a key head" if group > 1 else ""
             )
-            yield name, *zip(*found, strict=True)
+            yield name, *zip(*sorted(found.values()), strict=True)
 
 
-def main(attention, layer):
+def main(*paths):
+    files = sorted((json.loads(Path(path).read_text()) for path in paths), key=lambda file: file["machine"]["date"])
     # Text stays text, and the same numbers make the same file.
     plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "twofold", "font.size": 9})
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True)
-    for axis, path, title in zip(axes, (attention, layer), ("attention", "one compiled layer"), strict=True):
-        results = json.loads(Path(path).read_text())
-        for name, lengths, ratios, spreads in lines(results["rows"]):
+    for axis, bench, title in zip(axes, ("attention", "layer"), ("attention", "one compiled layer"), strict=True):
+        rows = [row for file in files for row in file["rows"] if row["bench"] == bench]
+        for name, lengths, ratios, spreads in lines(rows):
             axis.errorbar(lengths, ratios, [spread / 2 for spread in spreads], label=name, marker="o", capsize=2)
         axis.axhline(1.0, color="grey", linewidth=0.8)
         axis.set_xscale("log", base=2)
         axis.set_xticks(lengths, [str(length) for length in lengths])
         axis.set_xlabel("tokens T (16k a batch)")
-        axis.set_title(f"{title}, {results['machine']['gpu']}, {results['rows'][0]['dtype']}")
+        axis.set_title(f"{title}, {rows[0]['gpu']}, {rows[0]['dtype']}")
         axis.grid(alpha=0.3)
-        axis.legend(fontsize=8, loc="upper right")
+        axis.legend(fontsize=8, loc="lower left")
+    # Room for the legend under the lines.
+    axes[0].set_ylim(bottom=0.85)
     axes[0].set_ylabel("split / standard, forward + backward")
     figure.tight_layout()
     OUT.parent.mkdir(exist_ok=True)

@@ -3,11 +3,13 @@
     .venv/bin/python benchmarks/tables.py benchmarks/results/*.json
 
 Of attention and layers: what `auto` takes, ratio of split to standard time, forward + backward (attention: forward
-alone in brackets), with the spread. Of training and generation: ratio of tokens a second.
+alone in brackets), with the spread. Of training and generation: ratio of tokens a second. Files of one bench and one
+machine are one table; where two have the same case, the later run counts.
 """
 
 import json
 import sys
+from itertools import groupby
 from pathlib import Path
 
 
@@ -45,10 +47,16 @@ def speeds(rows):
         print("|", " | ".join([*cells, f"{row['ratio']:.3f} ± {row['spread']:.3f}"]), "|")
 
 
+def table_of(results):
+    """What a file's rows are put together by."""
+    machine, row = results["machine"], results["rows"][0]
+    return f"{row['bench']}: {machine['gpu'] or machine['cpu']}, torch {machine['torch']}, {row['dtype']}"
+
+
 if __name__ == "__main__":
-    for path in sys.argv[1:]:
-        results = json.loads(Path(path).read_text())
-        machine, rows = results["machine"], results["rows"]
-        where = f"{machine['gpu'] or machine['cpu']}, torch {machine['torch']}"
-        print(f"\n{rows[0]['bench']}: {where}, {rows[0]['dtype']} ({Path(path).name})\n")
+    files = [json.loads(Path(path).read_text()) for path in sys.argv[1:]]
+    files.sort(key=lambda results: (table_of(results), results["machine"]["date"]))
+    for title, together in groupby(files, table_of):
+        print(f"\n{title}\n")
+        rows = [row for results in together for row in results["rows"]]
         (times if "standard_ms" in rows[0] else speeds)(rows)

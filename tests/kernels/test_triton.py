@@ -4,6 +4,8 @@ The interpreter is slow, so shapes are small and combinations are drawn rather t
 odd length all the same.
 """
 
+import itertools
+
 import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -31,6 +33,10 @@ def _tiles(request, monkeypatch):
     if request.param == "small tiles":
         for name in ("forward_tiles", "rows_tiles", "columns_tiles"):
             monkeypatch.setattr(launch, name, lambda *_: launch.Tiles(32, 16, 4, 1))
+
+
+# For tests that no size of a tile concerns, or that set their own.
+ONCE = pytest.mark.parametrize("_tiles", ["production tiles"], indirect=True)
 
 
 def compare(inputs, *, exact_backend="reference", tolerance=3e-6, **options):
@@ -97,7 +103,7 @@ DTYPES = [torch.float32, torch.float16, pytest.param(torch.bfloat16, marks=pytes
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("sharpness", [1, 3, 10])
-@pytest.mark.parametrize("_tiles", ["production tiles"], indirect=True)
+@ONCE
 class TestErrorBudget:
     def test_tied_pairs_err_like_torchs_own_attention(self, dtype, sharpness):
         q, k, v, *_ = tensors(1, 2, 2, 63, 63, 32, dtype, DEVICE, sharpness, "projected")
@@ -127,7 +133,7 @@ class TestErrorBudget:
 
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("D", [64, 128])
-@pytest.mark.parametrize("_tiles", ["production tiles"], indirect=True)
+@ONCE
 def test_half_precision_over_several_tiles(D, causal):
     inputs = tensors(1, 1, 1, 200, 200, D, torch.float16, DEVICE, layout="projected")
     grad = torch.randn_like(inputs[0])
@@ -197,6 +203,7 @@ def heads_of(tensor, query):
     return tensor.double().repeat_interleave(query.shape[1] // tensor.shape[1], 1)
 
 
+@ONCE
 class TestAroundTheLibrary:
     """A library's attention over the others and one fused pass after it, as `shifted` runs it on a GPU."""
 
@@ -231,9 +238,13 @@ class TestAroundTheLibrary:
             pytest.skip("nvidia-cudnn-frontend is not installed")
         return "causal" in request.param
 
-    @pytest.mark.parametrize("groups", [1, 2])
-    @pytest.mark.parametrize("T", [2, 3, 33, 64, 70])
-    @pytest.mark.parametrize("layout", ["projected", "strided", "odd"])
+    # In the slow interpreter every length once, and every layout and grouping at one length.
+    LENGTHS, GROUPS, LAYOUTS = (2, 3, 33, 64, 70), (1, 2), ("projected", "strided", "odd")
+    ALL = itertools.product(LENGTHS, GROUPS, LAYOUTS)
+    SOME = ((2, 1, "odd"), (3, 2, "strided"), (64, 2, "odd"), (70, 1, "strided"))
+    CASES = [*ALL] if DEVICE == "cuda" else [*SOME, *itertools.product([33], GROUPS, LAYOUTS)]
+
+    @pytest.mark.parametrize(("T", "groups", "layout"), CASES)
     def test_output_and_gradients(self, T, groups, layout, causal):
         inputs = tensors(2, 2 * groups, 2, T, T, 16, self.DTYPE, DEVICE, layout=layout)
         # The output's layout and another: cuDNN's backward is wrong in one of them unless it is put right.
@@ -251,6 +262,7 @@ class TestAroundTheLibrary:
         torch.library.opcheck(ops.attend_around, (*inputs, causal, 0.3))
 
 
+@ONCE
 def test_bidirectional_around_a_library_says_what_it_lacks(monkeypatch):
     monkeypatch.setattr(graphs, "why_not", lambda _: "cuDNN is not here")
     dtype = torch.float32 if DEVICE == "cpu" else torch.bfloat16
@@ -259,6 +271,7 @@ def test_bidirectional_around_a_library_says_what_it_lacks(monkeypatch):
 
 
 class TestDropout:
+    @ONCE
     def test_keeps_the_mean_and_drops_the_own_weight_too(self):
         q, k, v, own_k, own_v = tensors(1, 1, 1, 16, 16, 8, torch.float32, DEVICE)
         exact = split_attention(q, k, v, own_k, own_v)
@@ -289,6 +302,7 @@ class TestDropout:
             torch.testing.assert_close((found[which].double() * step).sum(), slope, atol=2e-3, rtol=2e-3)
 
 
+@ONCE
 def test_ten_runs_give_ten_equal_answers():
     inputs = tensors(1, 4, 2, 40, 40, 16, torch.float16, DEVICE)
     grad = torch.randn(1, 4, 40, 16, device=DEVICE)
@@ -302,6 +316,7 @@ def test_ten_runs_give_ten_equal_answers():
         assert all(torch.equal(a, b) for a, b in zip(run(), first, strict=True))
 
 
+@ONCE
 def test_the_op_keeps_torchs_contract():
     q, k, v, own_k, own_v = (t.requires_grad_() for t in tensors(1, 2, 1, 9, 12, 8, torch.float32, DEVICE))
     mask = torch.rand(1, 1, 9, 12, device=DEVICE) > 0.3
@@ -309,6 +324,7 @@ def test_the_op_keeps_torchs_contract():
     torch.library.opcheck(fused.fused_attend, args)
 
 
+@ONCE
 def test_compile_keeps_one_graph():
     torch.compiler.reset()
     inputs = [t.requires_grad_() for t in tensors(1, 2, 2, 33, 33, 16, torch.float32, DEVICE)]
@@ -324,6 +340,7 @@ def test_compile_keeps_one_graph():
     torch.compiler.reset()
 
 
+@ONCE
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -351,6 +368,7 @@ def test_limits_are_stated(changes, reason):
         )
 
 
+@ONCE
 def test_without_an_interpreter_a_cpu_tensor_is_refused(monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     with pytest.raises(ValueError, match="triton needs a CUDA tensor"):

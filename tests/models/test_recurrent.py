@@ -353,7 +353,7 @@ def test_it_claims_no_gradient_checkpointing():
     ],
 )
 def test_bad_configurations(changes, message):
-    with pytest.raises(Exception, match=message):
+    with pytest.raises(ValueError, match=message):
         config(**changes)
 
 

@@ -56,6 +56,8 @@ class RecurrentConfig(PreTrainedConfig):
             # Read one way, the last step has seen the sentence; read both ways, no single step has.
             self.pooling = "mean" if self.bidirectional else "last"
         super().__post_init__(**kwargs)
+        # Once more than transformers does, whose wrapper hides that this is a ValueError.
+        self.validate_architecture()
 
     def validate_architecture(self) -> None:
         """Called by transformers' own validation."""
