@@ -99,13 +99,18 @@ class Goals(Task[Utterance]):
         and rejection of what is out of scope. out_of_scope_auroc ranks by confidence; calibration_error is the expected
         one of the best goal's confidence.
         """
-        logits, tags = self._run(model, [one.text for one in examples])
-        found = [
-            self._found(one.text, row, tag)
-            for one, row, tag in zip(examples, self._weights(model, logits), tags, strict=True)
-        ]
+        return self.judged(examples, self.found(model, [one.text for one in examples]))
+
+    def found(self, model: PreTrainedModel, texts: Sequence[str]) -> list[Found]:
+        """The best goal of every text, accepted or not."""
+        logits, tags = self._run(model, texts)
+        rows = self._weights(model, logits)
+        return [self._found(text, row, tag) for text, row, tag in zip(texts, rows, tags, strict=True)]
+
+    def judged(self, examples: Sequence[Utterance], found: Sequence[Found]) -> dict[str, float]:
+        """The scores of what was found."""
         inside = [(one, what) for one, what in zip(examples, found, strict=True) if one.goal]
-        exact = [self._is_exact(one, what) for one, what in zip(examples, found, strict=True)]
+        exact = [self.is_exact(one, what) for one, what in zip(examples, found, strict=True)]
         scores = {"exact_match": 100 * sum(exact) / len(exact)}
         if inside:
             right = [what.goal == one.goal for one, what in inside]
@@ -121,13 +126,12 @@ class Goals(Task[Utterance]):
         return scores
 
     def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
-        logits, tags = self._run(model, [text])
-        found = self._found(text, self._weights(model, logits)[0], tags[0])
+        found = self.found(model, [text])[0]
         told = {"text": text, "goal": found.goal, "confidence": found.confidence, "slots": [
             {"name": slot.name, "value": text[slot.start : slot.end], "start": slot.start, "end": slot.end}
             for slot in found.slots
         ]}  # fmt: skip
-        return told if self._is_accepted(found) else told | {"goal": None, "slots": []}
+        return told if self.is_accepted(found) else told | {"goal": None, "slots": []}
 
     def shown(self, prediction: Mapping[str, Any]) -> str:
         slots = ", ".join(f"{slot['name']} = {slot['value']!r}" for slot in prediction["slots"])
@@ -184,13 +188,15 @@ class Goals(Task[Utterance]):
             _spans(words, [self.state["slot_labels"][tag] for tag in tags]),
         )
 
-    def _is_accepted(self, found: Found) -> bool:
+    def is_accepted(self, found: Found) -> bool:
+        """Whether it is believed, and not taken to be out of scope."""
         return found.confidence >= self.state["threshold"]
 
-    def _is_exact(self, example: Utterance, found: Found) -> bool:
+    def is_exact(self, example: Utterance, found: Found) -> bool:
+        """Whether goal and all slots are right, or what is out of scope is rejected."""
         if example.goal is None:
-            return not self._is_accepted(found)
-        return self._is_accepted(found) and found.goal == example.goal and found.slots == example.slots
+            return not self.is_accepted(found)
+        return self.is_accepted(found) and found.goal == example.goal and found.slots == example.slots
 
 
 def _spans(words: Sequence[tuple[int, int]], tags: Sequence[str]) -> tuple[Slot, ...]:
