@@ -8,11 +8,15 @@ import threading
 import time
 from html import unescape
 from html.parser import HTMLParser
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
 from twofold.cli import arms, main
 from twofold.cli.demo import ARMS
+from twofold.report.comparison import compare
+from twofold.report.goals import goals_page
 from twofold.training import is_finished, read_metrics
 
 HOSTILE = '<script>alert("1")</script> & <img src=x onerror=alert(2)>'
@@ -195,6 +199,44 @@ def test_a_folder_that_is_no_run_is_left_alone(data, tmp_path, capsys):
     assert main(words(data, tmp_path, "--force")) == 2
     assert "no run" in capsys.readouterr().err
     assert (tmp_path / "split_kv" / "letters.txt").read_text() == "dear"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_read_off_the_runs(made, terminal):
+    told = StringIO()
+    trainings = [arms.Training(arm, made / arm, []) for arm in ARMS]
+    watch = arms.Watch(trainings, 2, "exact_match", Console(file=told, force_terminal=terminal, width=120))
+    watch.look()
+    watch.look()
+    watch.close()
+    look = [line for line in read_metrics(made / "standard") if line["kind"] == "evaluation"][-1]
+    assert f"exact match on dev {look['exact_match']:.1f}" in told.getvalue()
+    assert "100%" in told.getvalue()
+    if not terminal:
+        assert told.getvalue().count("standard") == 1
+
+
+def test_what_would_be_done_is_told(made):
+    """By whoever knows; here it is asked for, and texts stay texts."""
+    folders = [made / arm for arm in ARMS]
+    compared = compare(folders, ["turn on the hall lamp"], lambda prediction: f"run <i>{prediction['text']}</i>")
+    page = Reader(goals_page(compared, {}, []))
+    assert "Action: run <i>turn on the hall lamp</i>" in page.text
+    assert compared.told()["predictions"]["split_kv"][0]["action"] == "run <i>turn on the hall lamp</i>"
+
+
+def test_a_comparison_needs_two_runs_and_something_said(made):
+    with pytest.raises(ValueError, match="folders must be two runs, got 1"):
+        compare([made / "split_kv"], ["hello"])
+    with pytest.raises(ValueError, match=r"utterances must be texts that say something, got \[\]"):
+        compare([made / arm for arm in ARMS], [])
+
+
+def test_a_long_utterance_is_cut_in_pictures_and_breaks_nothing(made):
+    compared = compare([made / arm for arm in ARMS], ["turn on the lamp " * 300])
+    page = Reader(goals_page(compared, {"date": "today"}, ["twofold"]))
+    assert "(its first 16 tokens)" in page.text
+    assert "date today" in page.text
 
 
 def training(name, data, folder, epochs):

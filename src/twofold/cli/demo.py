@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import tyro
@@ -181,12 +182,13 @@ def _answer(prediction: Mapping[str, Any]) -> str:
 
 def _following(chosen: Demo) -> list[str]:
     """Commands to try next."""
-    program, run = _program(), chosen.out / ARMS[0]
-    other = chosen.seed + 1
+    program, run, other = _program(), quote(str(chosen.out / ARMS[0])), chosen.seed + 1
+    elsewhere = quote(f"{chosen.out}-seed-{other}")
+    data = "" if chosen.data is None else f" --data {quote(str(chosen.data))}"
     return [
         f'{program} predict {run} "dim the lights in the bedroom to 30 percent"',
-        f"{program} demo --seed {other} --out {chosen.out}-seed-{other}   # how much of it is luck?",
-        f"{program} train goals --size small --out runs/small   # a larger model",
+        f"{program} demo{data} --seed {other} --out {elsewhere}   # how much of it is luck?",
+        f"{program} train goals{data} --size small --out runs/small   # a larger model",
         f"{program} train goals --data my/folder --out runs/mine   # your own utterances: docs/data.md",
     ]
 

@@ -106,8 +106,8 @@ def compare(folders: Sequence[Path], utterances: Sequence[str], describe: Descri
     """
     if len(folders) != 2:
         raise ValueError(f"folders must be two runs, got {len(folders)}")
-    if empty := [text for text in utterances if not text.strip()]:
-        raise ValueError(f"utterances must say something, got {empty[0]!r}")
+    if not utterances or not all(text.strip() for text in utterances):
+        raise ValueError(f"utterances must be texts that say something, got {list(utterances)}")
     runs = [open_run(folder) for folder in folders]
     records = [read_task(folder) for folder in folders]
     if records[0]["data"] != records[1]["data"]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from twofold.report.charts import Line, bar_chart, calibration_chart, heat_map, line_chart
 from twofold.report.comparison import OUTSIDE, Arm, Comparison, Look, calibration, confusions, most_confused
-from twofold.report.markup import Markup, joined, tag
+from twofold.report.markup import Markup, joined, shortened, tag
 from twofold.report.page import card, grid, page, section, table
 
 # How a score is called, how many digits it has, and what it means.
@@ -19,6 +19,8 @@ SCORES = {
 CONFUSED = 9
 # Utterances whose self weights are shown, and tokens of the one whose maps are.
 SHOWN, WIDEST = 3, 16
+# Characters of an utterance in a heading.
+LONGEST = 80
 
 
 def verdict(comparison: Comparison) -> str:
@@ -263,7 +265,7 @@ def _self_weights(comparison: Comparison) -> Markup:
 
 def _kept_card(arm: Arm, look: Look, names: Sequence[str]) -> Markup:
     values = [head[:WIDEST].tolist() for layer in look.kept for head in layer]
-    title = f"{arm.name}: “{look.text}”"
+    title = f"{arm.name}: “{shortened(look.text, LONGEST)}”"
     return card(title, heat_map(values, names, look.tokens[:WIDEST], title=f"Self weights, {title}"))
 
 
@@ -272,7 +274,7 @@ def _maps(comparison: Comparison) -> Markup:
     # The first that fits as a whole, else the shortest.
     sizes = [len(look.tokens) for look in first.looks]
     place = next((place for place, size in enumerate(sizes) if size <= WIDEST), sizes.index(min(sizes)))
-    text = first.looks[place].text
+    text = shortened(first.looks[place].text, LONGEST)
     shown = "" if sizes[place] <= WIDEST else f" (its first {WIDEST} tokens)"
     about = (
         f"Every head of every layer on “{text}”{shown}: each row says where one token looks, and adds up to 1. The "
