@@ -39,8 +39,10 @@ def train_at_once(trainings: Sequence[Training], watch: "Watch | None") -> int:
     """
     with ExitStack() as stack:
         complaints = [stack.enter_context(TemporaryFile("w+", encoding="utf-8")) for _ in trainings]
-        processes = [_started(one, file) for one, file in zip(trainings, complaints, strict=True)]
+        processes: list[subprocess.Popen[bytes]] = []
         stack.callback(_end, processes)
+        for training, file in zip(trainings, complaints, strict=True):
+            processes.append(_started(training, file))
         if watch is not None:
             stack.callback(watch.close)
         with listening() as wish:
