@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 VERBS = {
+    "demo": "train split_kv and standard on embedded goals, compare them, write a report",
     "train": "train a model for a task, from an embedded set or from files",
     "evaluate": "score a run on a split",
     "predict": "what a run makes of a text",

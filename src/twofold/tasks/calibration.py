@@ -1,6 +1,7 @@
 """Confidences that mean what they say: a temperature, a threshold, and how far off they are."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -33,11 +34,25 @@ def best_threshold(confidence: Sequence[float], right: Sequence[bool], outside: 
     return threshold
 
 
-def expected_calibration_error(confidence: Sequence[float], right: Sequence[bool]) -> float:
-    """The mean distance between confidence and accuracy over bins of equal width, weighted by what is in them."""
+class Bin(NamedTuple):
+    """What is in a bin of confidences: how many, their mean, and the share that was right."""
+
+    count: int
+    confidence: float
+    accuracy: float
+
+
+def reliability(confidence: Sequence[float], right: Sequence[bool]) -> list[Bin]:
+    """Confidence beside accuracy, in bins of equal width; 0 where a bin is empty."""
     sure, hit = torch.tensor(confidence, dtype=torch.float64), torch.tensor(right, dtype=torch.float64)
     bins = (sure * BINS).long().clamp(max=BINS - 1)
-    totals = torch.zeros(2, BINS, dtype=torch.float64)
-    totals[0].index_add_(0, bins, sure)
-    totals[1].index_add_(0, bins, hit)
-    return float((totals[0] - totals[1]).abs().sum() / len(sure))
+    totals = torch.zeros(3, BINS, dtype=torch.float64)
+    for row, what in zip(totals, (torch.ones_like(sure), sure, hit), strict=True):
+        row.index_add_(0, bins, what)
+    return [Bin(int(n), conf / max(n, 1), acc / max(n, 1)) for n, conf, acc in totals.T.tolist()]
+
+
+def expected_calibration_error(confidence: Sequence[float], right: Sequence[bool]) -> float:
+    """The mean distance between confidence and accuracy over bins of equal width, weighted by what is in them."""
+    found = reliability(confidence, right)
+    return sum(one.count * abs(one.confidence - one.accuracy) for one in found) / len(confidence)

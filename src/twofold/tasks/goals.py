@@ -118,9 +118,12 @@ class Goals(Task[Utterance]):
         and rejection of what is out of scope. out_of_scope_auroc ranks by confidence; calibration_error is the expected
         one of the best goal's confidence.
         """
-        found = self._found(model, [one.text for one in examples])
+        return self.judged(examples, self.found(model, [one.text for one in examples]))
+
+    def judged(self, examples: Sequence[Utterance], found: Sequence[Found]) -> dict[str, float]:
+        """The scores of what was found."""
         inside = [(one, what) for one, what in zip(examples, found, strict=True) if one.goal]
-        exact = [self._is_exact(one, what) for one, what in zip(examples, found, strict=True)]
+        exact = [self.is_exact(one, what) for one, what in zip(examples, found, strict=True)]
         scores = {"exact_match": 100 * sum(exact) / len(exact)}
         if inside:
             right = [what.goal == one.goal for one, what in inside]
@@ -136,12 +139,12 @@ class Goals(Task[Utterance]):
         return scores
 
     def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
-        [found] = self._found(model, [text])
+        [found] = self.found(model, [text])
         told = {"text": text, "goal": found.goal, "confidence": found.confidence, "slots": [
             {"name": slot.name, "value": text[slot.start : slot.end], "start": slot.start, "end": slot.end}
             for slot in found.slots
         ]}  # fmt: skip
-        return told if self._is_accepted(found) else told | {"goal": None, "slots": []}
+        return told if self.is_accepted(found) else told | {"goal": None, "slots": []}
 
     def shown(self, prediction: Mapping[str, Any]) -> str:
         slots = ", ".join(f"{slot['name']} = {slot['value']!r}" for slot in prediction["slots"])
@@ -170,7 +173,8 @@ class Goals(Task[Utterance]):
                 firsts.append(first)
         return Read(words, firsts, offsets, list(told["input_ids"]))
 
-    def _found(self, model: PreTrainedModel, texts: Sequence[str]) -> list[Found]:
+    def found(self, model: PreTrainedModel, texts: Sequence[str]) -> list[Found]:
+        """The best goal of every text, accepted or not."""
         read = [self._read(text) for text in texts]
         logits, tag_logits = self._logits(model, read)
         confidence, best = self._weights(model, logits)[:, 1:].max(1)
@@ -196,13 +200,15 @@ class Goals(Task[Utterance]):
     def _weights(self, model: PreTrainedModel, logits: Tensor) -> Tensor:
         return (logits / cast("EncoderConfig", model.config).goal_temperature).softmax(-1)
 
-    def _is_accepted(self, found: Found) -> bool:
+    def is_accepted(self, found: Found) -> bool:
+        """Whether it is believed, and not taken to be out of scope."""
         return found.confidence >= self.state["threshold"]
 
-    def _is_exact(self, example: Utterance, found: Found) -> bool:
+    def is_exact(self, example: Utterance, found: Found) -> bool:
+        """Whether goal and all slots are right, or what is out of scope is rejected."""
         if example.goal is None:
-            return not self._is_accepted(found)
-        return self._is_accepted(found) and found.goal == example.goal and found.slots == example.slots
+            return not self.is_accepted(found)
+        return self.is_accepted(found) and found.goal == example.goal and found.slots == example.slots
 
 
 def _spans(words: Sequence[tuple[int, int]], tags: Sequence[str]) -> tuple[Slot, ...]:

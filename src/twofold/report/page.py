@@ -1,0 +1,108 @@
+"""An HTML page that is one file: its style is in it, and it loads nothing. Light, dark, paper, telephone."""
+
+from collections.abc import Sequence
+
+from twofold.report.markup import Markup, joined, tag
+
+STYLE = """
+:root { color-scheme: light dark; --paper: #fbfbf9; --card: #fff; --ink: #1d2330; --quiet: #5d6675; --rule: #dfe2e8;
+  --arm0: #2459d6; --arm1: #c2570c; --heat: #2459d6; --good: #1a7f4b; --wash: #eef2fc; }
+@media (prefers-color-scheme: dark) { :root { --paper: #12151b; --card: #1a1f28; --ink: #e7eaf0; --quiet: #9aa4b5;
+  --rule: #2f3643; --arm0: #82a8ff; --arm1: #f5a35c; --heat: #82a8ff; --good: #5fcf95; --wash: #1e2636; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink); line-height: 1.55;
+  font-family: system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+main, header > div, footer { max-width: 70rem; margin: 0 auto; padding: 0 1.25rem; }
+header { border-bottom: 1px solid var(--rule); background: var(--card); padding: 2.2rem 0 1.8rem; }
+h1 { font-size: clamp(1.5rem, 4vw, 2.1rem); line-height: 1.2; margin: 0 0 .8rem; letter-spacing: -.01em; }
+h2 { font-size: 1.3rem; margin: 2.8rem 0 .3rem; letter-spacing: -.005em; }
+h3 { font-size: .95rem; margin: 0 0 .5rem; }
+p { margin: .4rem 0 1rem; max-width: 46rem; }
+code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; font-size: .88em; }
+pre { background: var(--wash); padding: .9rem 1rem; border-radius: .5rem; overflow-x: auto; line-height: 1.5; }
+.eyebrow { color: var(--quiet); font-size: .85rem; margin: 0 0 .4rem; }
+.verdict { font-size: 1.12rem; max-width: 50rem; margin: 0; }
+.quiet { color: var(--quiet); font-size: .92rem; }
+.grid { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 21rem), 1fr)); }
+.pairs { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
+.grid + *, .card + .pairs { margin-top: 1rem; }
+.card { background: var(--card); border: 1px solid var(--rule); border-radius: .7rem; padding: 1rem; min-width: 0; }
+figure { margin: 0; }
+.big { font-size: 2.3rem; font-weight: 650; line-height: 1.1; font-variant-numeric: tabular-nums; }
+.arm0 { --tone: var(--arm0); } .arm1 { --tone: var(--arm1); }
+.name { color: var(--tone); font-weight: 650; }
+.key { display: inline-block; width: 1.6rem; border-top: 3px solid var(--tone); vertical-align: middle;
+  margin-right: .4rem; }
+.key.arm1 { border-top-style: dashed; }
+.legend { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; margin: .4rem 0 .8rem; font-size: .92rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .95rem; }
+th, td { text-align: right; padding: .45rem .7rem; border-bottom: 1px solid var(--rule); }
+th:first-child, td:first-child { text-align: left; padding-left: 0; }
+thead th { font-weight: 650; } tbody th { font-weight: 400; } tr:last-child > * { border-bottom: 0; }
+.words td, .words th { text-align: left; }
+.small { display: block; color: var(--quiet); font-size: .85rem; }
+svg { display: block; width: 100%; max-width: 32rem; height: auto; margin: 0 auto; }
+svg text { font-size: 11px; fill: var(--quiet); font-variant-numeric: tabular-nums; }
+svg .middle { text-anchor: middle; } svg .end { text-anchor: end; } svg .label { font-size: 12px; }
+svg .inside { fill: var(--ink); font-weight: 600; } svg .strong { fill: var(--card); }
+svg line.grid { stroke: var(--rule); } svg line.mark { stroke: var(--quiet); stroke-dasharray: 4 4; stroke-width: 1.5; }
+.line { fill: none; stroke: var(--tone); stroke-width: 2.2; stroke-linejoin: round; }
+.line.arm1 { stroke-dasharray: 6 3; }
+.dot, .bar { fill: var(--tone); } .spot { fill: var(--ink); stroke: var(--card); }
+.bar.arm1 { fill-opacity: .75; }
+.cell { fill: var(--heat); fill-opacity: calc(.06 + .94 * var(--shade)); }
+.utterance { font-size: 1.08rem; margin: 0 0 .5rem; overflow-wrap: anywhere; }
+mark { background: var(--wash); color: inherit; border-bottom: 2px solid var(--arm0); border-radius: .2rem;
+  padding: .05rem .15rem; }
+mark small { color: var(--quiet); margin-left: .3rem; }
+.goal { font-weight: 650; } .action { overflow-wrap: anywhere; }
+.meter { height: .35rem; border-radius: 1rem; background: var(--rule); overflow: hidden; margin: .5rem 0; }
+.meter > span { display: block; height: 100%; background: var(--arm0); }
+.strip { display: grid; gap: 1rem; grid-template-columns: repeat(4, 1fr); }
+details { margin-top: 1rem; } summary { cursor: pointer; color: var(--quiet); padding: .3rem 0; }
+footer { padding-top: 2.5rem; padding-bottom: 3rem; color: var(--quiet); font-size: .88rem; }
+@media (max-width: 56rem) { .strip { grid-template-columns: none; grid-auto-flow: column; grid-auto-columns: 82%;
+  overflow-x: auto; scroll-snap-type: x mandatory; padding-bottom: .5rem; } .strip > * { scroll-snap-align: start; } }
+.words td:nth-child(3) { min-width: 14rem; }
+@media (max-width: 36rem) {
+  .stack tr { display: grid; grid-template-columns: repeat(3, 1fr); padding: .45rem 0; }
+  .stack tr + tr { border-top: 1px solid var(--rule); } .stack tr > * { border: 0; padding: .1rem 0; }
+  .stack tr > :first-child { grid-column: 1 / -1; } .stack thead tr > :first-child { display: none; } }
+@media print { .card, svg { break-inside: avoid; } }
+"""
+
+
+def page(title: str, *body: str) -> str:
+    """A whole HTML file."""
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        # Nothing is fetched and no script runs, whatever a text says.
+        tag("meta", http_equiv="Content-Security-Policy", content="default-src 'none'; style-src 'unsafe-inline'"),
+        tag("title", title),
+        tag("style", Markup(STYLE)),
+    )
+    return f"<!doctype html>\n{tag('html', head, tag('body', *body), lang='en')}\n"
+
+
+def section(title: str, about: str, *inside: str) -> Markup:
+    return tag("section", tag("h2", title), tag("p", about, class_="quiet"), *inside)
+
+
+def card(title: str, *inside: str) -> Markup:
+    """A picture or a few lines, with a heading."""
+    return tag("figure", tag("h3", title), *inside, class_="card")
+
+
+def grid(*cards: str) -> Markup:
+    """As many beside each other as there is room for."""
+    return tag("div", *cards, class_="grid")
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], class_: str | None = None) -> Markup:
+    """Rows of texts or markup; the first cell of each is its heading."""
+    top = tag("thead", tag("tr", *(tag("th", head, scope="col") for head in heads)))
+    body = joined(*(tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows))
+    return tag("div", tag("table", top, tag("tbody", body), class_=class_), class_="card wide")

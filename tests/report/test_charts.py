@@ -1,0 +1,116 @@
+"""Pictures: well-formed, inside their frame, and nothing in them that was not meant."""
+
+import math
+import re
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twofold.report.charts import Line, bar_chart, calibration_chart, heat_map, line_chart, ticks
+from twofold.report.markup import Markup, joined, shortened, tag
+
+HOSTILE = "</title><script>alert('1')</script>&\"'"
+NUMBERS = st.floats(-1e6, 1e6).map(lambda number: round(number, 3))
+
+
+def parsed(picture):
+    return ElementTree.fromstring(picture)  # noqa: S314 (our own)
+
+
+def texts(picture):
+    return [element.text for element in parsed(picture).iter("text")]
+
+
+@given(NUMBERS, NUMBERS)
+def test_ticks_hold_what_they_are_for(one, other):
+    low, high = sorted((one, other))
+    found = ticks(low, high)
+    assert found[0] <= low + 1e-6 * abs(low) + 1e-9
+    assert found[-1] >= high - 1e-6 * abs(high) - 1e-9
+    assert found == sorted(set(found))
+    assert 2 <= len(found) <= 8
+
+
+def test_ticks_are_round():
+    assert ticks(0, 100) == [0, 20, 40, 60, 80, 100]
+    assert ticks(12.3, 48.9) == [10, 20, 30, 40, 50]
+    assert ticks(3, 3) == [2.4, 2.6, 2.8, 3.0, 3.2, 3.4, 3.6]
+
+
+@pytest.mark.parametrize("points", [[(1, 0.5)], [(0, 3.0), (10, 1.0), (20, 2.0)], [(5, -1.0), (5, -1.0)]])
+def test_lines_stay_inside_the_frame_and_say_where_they_end(points):
+    picture = line_chart([Line("split_kv", 0, points)], title="loss", x_label="steps", y_label="loss")
+    path = next(parsed(picture).iter("path")).get("d")
+    places = [float(number) for number in re.findall(r"[\d.]+", path)]
+    assert all(0 <= number <= 400 for number in places)
+    assert len(places) == 2 * len(points)
+    assert f"split_kv: {points[-1][1]:.4g} at {points[-1][0]:g}" in picture
+    assert {"steps", "loss"} <= set(texts(picture))
+
+
+def test_no_numbers_make_no_picture():
+    assert "no numbers yet" in line_chart([Line("a", 0, [])], title="loss", x_label="", y_label="")
+
+
+def test_bars_are_as_high_as_their_numbers():
+    series = [("split_kv", [0.1, 0.4]), ("standard", [0.2, 0.0])]
+    picture = bar_chart(["1.1", "1.2"], series, title="kept", y_label="share", mark=0.3)
+    heights = [float(bar.get("height")) for bar in parsed(picture).iter("rect")]
+    assert heights == pytest.approx([50, 200, 100, 0], abs=0.1)
+    assert "standard, 1.1: 0.200" in picture
+
+
+def test_a_calibration_chart_draws_what_is_in_its_bins():
+    bins = [(0, 0.0, 0.0), (3, 0.4, 0.5), (9, 0.9, 1.0)]
+    picture = calibration_chart(bins, 1, title="honest")
+    bars = list(parsed(picture).iter("rect"))
+    assert [float(bar.get("height")) for bar in bars] == pytest.approx([100, 200])
+    assert "9 utterances (75%): confidence 0.90, accuracy 1.00" in picture
+
+
+def test_a_heat_map_has_words_on_both_axes_and_a_shade_for_every_number():
+    picture = heat_map([[0.0, 2.0], [4.0, 1.0]], ["a", "b"], ["c", "d"], title="map", most=4, numbers=True)
+    shades = [cell.get("style") for cell in parsed(picture).iter("rect")]
+    assert shades == ["--shade:0.000", "--shade:0.500", "--shade:1.000", "--shade:0.250"]
+    assert texts(picture) == ["c", "d", "a", "2", "b", "4", "1"]
+    assert "b / c: 4" in picture
+
+
+@pytest.mark.parametrize("columns", [1, 2, 40])
+def test_a_heat_map_fits(columns):
+    words = ["weather in Ἀθῆναι 😀" for _ in range(columns)]
+    picture = heat_map([[1.0] * columns] * columns, words, words, title="map")
+    box = [float(number) for number in parsed(picture).get("viewBox").split()]
+    for cell in parsed(picture).iter("rect"):
+        assert float(cell.get("width")) > 0
+        assert float(cell.get("x")) + float(cell.get("width")) <= box[2]
+        assert float(cell.get("y")) + float(cell.get("height")) <= box[3]
+    assert "nan" not in picture
+    assert math.isfinite(box[3])
+
+
+def test_nothing_becomes_markup_that_was_not_meant_to():
+    pictures = [
+        heat_map([[1.0]], [HOSTILE], [HOSTILE], title=HOSTILE),
+        line_chart([Line(HOSTILE, 0, [(1, 1)])], title=HOSTILE, x_label=HOSTILE, y_label=HOSTILE),
+        bar_chart([HOSTILE], [(HOSTILE, [0.5])], title=HOSTILE, y_label=HOSTILE, mark=0.1),
+        calibration_chart([(1, 0.5, 0.5)], 0, title=HOSTILE),
+    ]
+    for picture in pictures:
+        assert "<script" not in picture
+        assert next(parsed(picture).iter("title")).text == HOSTILE
+        assert parsed(picture).get("aria-label") == HOSTILE
+
+
+def test_tag_escapes_texts_and_attributes_and_keeps_markup():
+    assert tag("p", "1 < 2", class_='a"b', hidden=None) == '<p class="a&quot;b">1 &lt; 2</p>'
+    assert tag("g", tag("a"), stroke_width=1.2345) == '<g stroke-width="1.2"><a></a></g>'
+    assert tag("meta", name="viewport") == '<meta name="viewport">'
+    assert joined("<", Markup("<b>")) == "&lt;<b>"
+
+
+def test_long_words_are_shortened():
+    assert shortened("abcdef", 6) == "abcdef"
+    assert shortened("abcdefg", 6) == "abcde…"
