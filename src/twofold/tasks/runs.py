@@ -12,7 +12,7 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-import twofold.models  # noqa: F401 - makes the Auto classes know our models
+from twofold.models.loading import load_as
 from twofold.tasks import TASKS
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.task import Task
@@ -85,4 +85,5 @@ def open_run(path: Path | str) -> Run:
     task = reopened(folder)
     if not (folder / "model.safetensors").is_file():
         raise ValueError(f"{folder} has no model yet: its training is not finished; go on with --resume")
-    return Run(folder, task, task.model_class.from_pretrained(folder).eval())
+    task.opened_in(folder)
+    return Run(folder, task, load_as(folder, task.model_class))

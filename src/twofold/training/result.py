@@ -1,14 +1,13 @@
 """A run's result: the model in its folder, as transformers writes and reads it."""
 
 import shutil
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 from torch import Tensor
 from transformers import PreTrainedModel
-from transformers.utils import logging
 
+from twofold.models.loading import without_bars
 from twofold.training.durable import ASIDE, move_in, system_errors
 
 
@@ -20,7 +19,7 @@ def write_model(model: PreTrainedModel, folder: Path, whole: Mapping[str, Tensor
     aside = folder / f"{ASIDE}model"
     shutil.rmtree(aside, ignore_errors=True)
     try:
-        with system_errors(), _without_bars():
+        with system_errors(), without_bars():
             model.save_pretrained(aside, state_dict=None if whole is None else dict(whole))
         move_in(aside, folder)
     finally:
@@ -29,17 +28,5 @@ def write_model(model: PreTrainedModel, folder: Path, whole: Mapping[str, Tensor
 
 def read_model(model: PreTrainedModel, folder: Path) -> None:
     """The weights that `write_model` wrote, into a model of the same shape."""
-    with _without_bars():
+    with without_bars():
         model.load_state_dict(type(model).from_pretrained(folder).state_dict())
-
-
-@contextmanager
-def _without_bars() -> Generator[None]:
-    """transformers draws bars while it reads and writes; a library does not."""
-    were_on = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if were_on:
-            logging.enable_progress_bar()
