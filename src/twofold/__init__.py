@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from twofold.kernels.api import self_weight as self_weight
     from twofold.kernels.api import split_attention as split_attention
     from twofold.kernels.api import split_attention_weights as split_attention_weights
+    from twofold.models.loading import load as load
+    from twofold.tasks.runs import open_run as open_run
 
 __version__ = "0.1.0"
 
@@ -20,15 +22,25 @@ _HOMES = {
     "split_attention_weights": "twofold.kernels.api",
     "self_weight": "twofold.kernels.api",
     "SplitSelfAttention": "twofold.attention.split",
+    "load": "twofold.models.loading",
+    "open_run": "twofold.tasks.runs",
 }
+# The extra that brings what a name needs beyond torch.
+_EXTRAS = {"load": "models", "open_run": "train"}
 
-__all__ = ["SplitSelfAttention", "self_weight", "split_attention", "split_attention_weights"]
+__all__ = ["SplitSelfAttention", "load", "open_run", "self_weight", "split_attention", "split_attention_weights"]
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'twofold' has no attribute {name!r}")
-    found = getattr(import_module(_HOMES[name]), name)
+    try:
+        found = getattr(import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if name not in _EXTRAS or package == "twofold":
+            raise
+        raise ImportError(f"{package} is not installed: pip install 'twofold[{_EXTRAS[name]}]'") from error
     globals()[name] = found
     return found
 

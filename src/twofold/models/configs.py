@@ -72,6 +72,7 @@ class TransformerConfig(PreTrainedConfig):
     pooling: str | None = None
     num_slot_labels: int = 0
     goal_temperature: float = 1.0
+    similarity_temperature: float = 0.05
     use_cache: bool = True
     tie_word_embeddings: bool = True
     pad_token_id: int | None = 0
@@ -132,8 +133,9 @@ class TransformerConfig(PreTrainedConfig):
                 f"num_key_value_heads must divide num_attention_heads {self.num_attention_heads}, "
                 f"got {self.num_key_value_heads}"
             )
-        if not self.goal_temperature > 0:
-            raise ValueError(f"goal_temperature must be above 0, got {self.goal_temperature}")
+        for name in ("goal_temperature", "similarity_temperature"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
         if self.sliding_window is not None and self.sliding_window < 1:
             raise ValueError(f"sliding_window must be at least 1, got {self.sliding_window}")
         if self.sliding_window is not None and not self.may_slide:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers.modeling_outputs import (
-    BaseModelOutputWithPooling,
     ModelOutput,
     QuestionAnsweringModelOutput,
     SequenceClassifierOutput,
@@ -177,23 +176,54 @@ class Goal(Head):
         )
 
 
+@dataclass
+class EmbeddingOutput(ModelOutput):
+    loss: Tensor | None = None
+    last_hidden_state: Tensor | None = None  # (B, T, C)
+    pooler_output: Tensor | None = None  # (B, C): the sentences' vectors
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
+
+
 class SentenceEmbedding(Head):
-    """One vector of length 1 a sentence, for search and comparison."""
+    """One vector of length 1 a sentence, for search and comparison; taught by which texts belong together."""
 
     def _build(self, config: Any) -> None:
         del config
 
     @can_return_tuple
     def forward(
-        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **options: Any
-    ) -> BaseModelOutputWithPooling:
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        document_input_ids: Tensor | None = None,
+        document_attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        also_right: Tensor | None = None,
+        **options: Any,
+    ) -> EmbeddingOutput:
+        """With documents (N, S), a loss: sentence i must be nearer to document labels[i] than to all the others.
+
+        also_right (B, N) is true for others that are right as well: those are neither sought nor shunned.
+        """
         found = self._hidden(input_ids, attention_mask, **options)
-        vector: Any = nn.functional.normalize(
-            pooled(found.last_hidden_state, attention_mask, self.config.pooling), dim=-1
-        )
-        return BaseModelOutputWithPooling(
+        vector = self._vector(found, attention_mask)
+        loss = None
+        if labels is not None:
+            if document_input_ids is None:
+                raise ValueError("labels are places of documents: give document_input_ids as well")
+            others = self._hidden(document_input_ids, document_attention_mask, **options)
+            nearness = vector @ self._vector(others, document_attention_mask).mT / self.config.similarity_temperature
+            if also_right is not None:
+                nearness = nearness.masked_fill(also_right, float("-inf"))
+            loss = cross_entropy(nearness.float(), labels)
+        return EmbeddingOutput(
+            loss=loss,
             last_hidden_state=found.last_hidden_state,
             pooler_output=vector,
             hidden_states=found.hidden_states,
             attentions=found.attentions,
         )
+
+    def _vector(self, found: Any, attention_mask: Tensor | None) -> Tensor:
+        return nn.functional.normalize(pooled(found.last_hidden_state, attention_mask, self.config.pooling), dim=-1)

@@ -5,4 +5,6 @@ Nothing is imported here but names, so that the command line can list tasks with
 
 TASKS = {
     "goals": "from an utterance to its goal, slots and confidence",
+    "retrieval": "from a question to the documents that answer it",
+    "captioning": "from an image to a sentence about it",
 }

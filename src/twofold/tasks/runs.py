@@ -5,18 +5,15 @@ task.json names the task and holds its state; the model and its curves are writt
 
 import json
 import os
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
-from transformers.utils import logging
 
-import twofold.models  # noqa: F401 - makes the Auto classes know our models
 from twofold.data.examples import Splits
+from twofold.models.loading import load_as
 from twofold.tasks import TASKS
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.task import Task
@@ -111,17 +108,5 @@ def open_run(path: Path | str) -> Run:
     task = reopened(folder)
     if not (folder / "model.safetensors").is_file():
         raise ValueError(f"{folder} has no model yet: its training is not finished; go on with --resume")
-    with without_bars():
-        return Run(folder, task, task.model_class.from_pretrained(folder).eval())
-
-
-@contextmanager
-def without_bars() -> Generator[None]:
-    """transformers draws bars while it reads and writes; a library does not."""
-    were_on = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if were_on:
-            logging.enable_progress_bar()
+    task.opened_in(folder)
+    return Run(folder, task, load_as(folder, task.model_class))

@@ -1,7 +1,7 @@
 """What a task is: examples in, a model, scores, and predictions as people and programs read them.
 
 A task learns its tokenizer and labels from the training split, and keeps them as `state`, which is plain JSON. It knows
-nothing of how a model is trained, nor of folders.
+nothing of how a model is trained, nor of folders, unless it has files of its own to keep there.
 """
 
 from abc import ABC, abstractmethod
@@ -77,6 +77,14 @@ class Task(ABC, Generic[Example]):
     def tune(self, model: PreTrainedModel, dev: Sequence[Example]) -> None:
         """Set what is not learned by gradients, on the dev split, after training."""
         del model, dev
+
+    def write_files(self, folder: Path, model: PreTrainedModel, examples: Sequence[Example]) -> None:
+        """Put what predictions need beside model and state into a run's folder: after training, and after scoring."""
+        del folder, model, examples
+
+    def opened_in(self, folder: Path) -> None:
+        """Told when a run is opened, for a task that wrote files there."""
+        del folder
 
 
 def padded(batch: Sequence[Features], pad: int) -> dict[str, Tensor]:

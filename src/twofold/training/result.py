@@ -7,7 +7,7 @@ from pathlib import Path
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from twofold.tasks.runs import without_bars
+from twofold.models.loading import without_bars
 from twofold.training.durable import ASIDE, move_in, system_errors
 
 

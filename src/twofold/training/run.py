@@ -84,6 +84,7 @@ def train_task(
     if is_main_process():
         # Tuned again after a kill in between, since it follows from the model and the dev split alone.
         write_model(model, folder, None)
+        task.write_files(folder, model, splits.dev)
         write_task(folder, task, options=options, **told)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return Trained(outcome, parameters, task.scores(model, splits.dev))

@@ -1,0 +1,109 @@
+"""Models back from where they were saved. A config.json chooses among the names below, and runs no code."""
+
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError, safe_open
+from transformers import PreTrainedModel
+from transformers.utils import logging
+
+from twofold.models import AUTO, EncoderForGoal, EncoderForSentenceEmbedding
+
+ARCHITECTURES: dict[str, type[PreTrainedModel]] = {
+    model.__name__: model
+    for model in (
+        *(model for classes in AUTO.values() for model in classes.values()),
+        EncoderForGoal,
+        EncoderForSentenceEmbedding,
+    )
+}
+CONFIG, WEIGHTS, SHARDS = "config.json", "model.safetensors", "model.safetensors.index.json"
+
+
+def load(path: Path | str) -> PreTrainedModel:
+    """The model that `twofold train` or `save_pretrained` wrote into a folder, ready to predict."""
+    folder = Path(path)
+    names = _json(_folder(folder) / CONFIG).get("architectures")
+    if not isinstance(names, list) or len(names) != 1 or str(names[0]) not in ARCHITECTURES:
+        raise ValueError(
+            f"{folder / CONFIG}: architectures must name one of ours, as DecoderForCausalLM, got {names!r}"
+        )
+    return load_as(folder, ARCHITECTURES[names[0]])
+
+
+def load_as(path: Path | str, model_class: type[PreTrainedModel]) -> PreTrainedModel:
+    """The model in a folder, known to be of a class. Its file must hold all its weights and no others."""
+    folder = Path(path)
+    _json(_folder(folder) / CONFIG)
+    for file in _weight_files(folder):
+        _check_whole(file)
+    try:
+        with without_bars():
+            loaded: Any = model_class.from_pretrained(
+                folder, local_files_only=True, use_safetensors=True, output_loading_info=True
+            )
+    except (StrictDataclassError, RuntimeError, TypeError, OSError) as error:
+        raise ValueError(f"{folder} holds no {model_class.__name__}: {error}") from error
+    model, info = loaded
+    for what, problem in (("missing_keys", "lacks"), ("unexpected_keys", "has, beyond the model,")):
+        if found := sorted(info[what]):
+            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+            raise ValueError(f"{folder / WEIGHTS} {problem} {found[0]}{more}: {CONFIG} is that of another model")
+    return model.eval()
+
+
+@contextmanager
+def without_bars() -> Generator[None]:
+    """transformers draws bars while it reads and writes; a library does not."""
+    were_on = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if were_on:
+            logging.enable_progress_bar()
+
+
+def _folder(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise ValueError(f"path must be a folder with a saved model, got {folder}, which is none")
+    return folder
+
+
+def _json(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        raise ValueError(f"{file.parent} holds no model: it has no {file.name}")
+    try:
+        told = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file} is not readable: {error}") from error
+    if not isinstance(told, dict):
+        raise ValueError(f"{file} must hold a JSON object, got {type(told).__name__}")
+    return told
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The file with the weights, or all of them where they are several."""
+    if (folder / WEIGHTS).is_file():
+        return [folder / WEIGHTS]
+    if not (folder / SHARDS).is_file():
+        raise ValueError(f"{folder} holds no weights: it has no {WEIGHTS}")
+    parts = _json(folder / SHARDS).get("weight_map")
+    if not isinstance(parts, dict) or not parts:
+        raise ValueError(f"{folder / SHARDS} has no weight_map")
+    return [folder / str(name) for name in sorted(set(parts.values()))]
+
+
+def _check_whole(file: Path) -> None:
+    """safetensors knows by its header how long a file must be."""
+    if not file.is_file():
+        raise ValueError(f"{file.parent} has no {file.name}, which its {SHARDS} names")
+    try:
+        with safe_open(file, framework="pt"):
+            pass
+    except SafetensorError as error:
+        raise ValueError(f"{file} is damaged or cut off: {error}") from error

@@ -1,0 +1,71 @@
+"""Image files as tensors, and folders of images with captions. Needs Pillow."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from twofold.data.examples import Captioned, Splits
+from twofold.data.files import DataError, read_splits, records_of, words_in
+
+# The longer side of an image that is kept: models here look at small ones, and a folder of photographs must fit into
+# memory.
+KEPT_SIDE = 128
+
+
+def read_image(path: Path | str) -> Tensor:
+    """(height, width, 3) of uint8 from a PNG, JPEG, PPM or whatever else Pillow reads, at most 128 to a side."""
+    try:
+        from PIL import Image, ImageOps
+    except ModuleNotFoundError as error:
+        raise ValueError(f"reading {path} needs Pillow, which is not installed: pip install pillow") from error
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"{path} must be an image file, and there is none")
+    try:
+        with Image.open(path) as file:
+            image = ImageOps.exif_transpose(file).convert("RGB")
+            image.thumbnail((KEPT_SIDE, KEPT_SIDE))
+    # A broken PNG is a SyntaxError to Pillow, and an enormous one its own kind of error.
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise ValueError(f"{path} is no image that can be read: {error}") from error
+    return torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8).view(image.height, image.width, 3)
+
+
+def resized(pixels: Tensor, height: int, width: int) -> Tensor:
+    """An image (height, width, 3) of uint8 as (3, height, width) of uint8, stretched where it must be."""
+    planes = pixels.permute(2, 0, 1)
+    if planes.shape[1:] == (height, width):
+        return planes
+    stretched = interpolate(planes[None].float(), (height, width), mode="bilinear", antialias=True)[0]
+    return stretched.round().clamp(0, 255).to(torch.uint8)
+
+
+def read_captions(path: Path | str) -> Splits[Captioned]:
+    """{"image": "name.png", "caption": "..."} a line, images lying beside it: captions.jsonl, or train, dev, test.
+
+    From captions.jsonl dev and test are cut; all captions of one image stay in one split.
+    """
+    path = Path(path)
+    whole = path / "captions.jsonl"
+
+    def read(file: Path) -> list[Captioned]:
+        return [
+            Captioned(
+                _beside(file, line, words_in(file, line, record, "image")), words_in(file, line, record, "caption")
+            )
+            for line, record in records_of(file)
+        ]
+
+    def key(example: Captioned) -> str:
+        return f"{tuple(example.pixels.shape)} {example.pixels.numpy().tobytes().hex()}"
+
+    return read_splits(whole if whole.is_file() else path, (".jsonl",), read, key)
+
+
+def _beside(file: Path, line: int, name: str) -> Tensor:
+    try:
+        return read_image(file.parent / name)
+    except ValueError as error:
+        raise DataError(file, line, str(error)) from error

@@ -1,0 +1,192 @@
+"""From a question to the documents that answer it.
+
+One encoder makes vectors of questions and of documents; near means relevant. It is taught with the documents of the
+whole batch: each question must find its own among them. So a step's loss depends on what else is in the batch, and a
+batch is computed in one piece (`accumulate` 1).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from twofold.data.embedded.retrieval import help_pages
+from twofold.data.examples import Document, Query, Splits
+from twofold.data.readers import read_retrieval
+from twofold.data.vocabulary import train_tokenizer
+from twofold.models.configs import EncoderConfig
+from twofold.models.encoder import EncoderForSentenceEmbedding
+from twofold.tasks.index import Index, read_index
+from twofold.tasks.options import ModelOptions
+from twofold.tasks.sizes import sized
+from twofold.tasks.task import Features, Task, batches, padded
+
+# Tokens of a question or a document that are read; what follows is cut off.
+LONGEST = 256
+# Share of tokens that a training batch does not show.
+HIDDEN = 0.1
+# Share of questions for which a training batch asks in the document's own words: shared words are to count.
+QUOTED = 0.3
+TOP = 10
+
+Ranking = list[tuple[Document, float]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Search:
+    """A query, and the collection to search in: one object, shared by all."""
+
+    query: Query
+    documents: Mapping[str, Document]
+
+
+class Retrieval(Task[Search]):
+    name = "retrieval"
+    metric = "nDCG@10"
+    model_class = EncoderForSentenceEmbedding
+
+    # Of the run that was opened or written, read when it is needed.
+    folder: Path | None = None
+    index: Index | None = None
+
+    @classmethod
+    def examples(cls, data: Path | None, seed: int = 0) -> Splits[Search]:
+        found = help_pages(seed) if data is None else read_retrieval(data)
+        documents = {document.id: document for document in found.documents}
+        train, dev, test = (
+            [Search(query, documents) for query in split]
+            for split in (found.queries.train, found.queries.dev, found.queries.test)
+        )
+        return Splits(train, dev, test, cut=found.queries.cut)
+
+    @classmethod
+    def prepared(cls, train: Sequence[Search]) -> Self:
+        texts = [one.query.text for one in train] + [document.text for document in train[0].documents.values()]
+        return cls(train_tokenizer(texts, "bpe", size=8192, lowercase=True, ends="both"), {})
+
+    @classmethod
+    def settings(cls, size: str) -> dict[str, Any]:
+        # Buckets would go by the questions' lengths, and the documents are longer; large batches have more to tell
+        # apart.
+        return {
+            "epochs": 15.0,
+            "batch_size": 64,
+            "buckets": False,
+            "learning_rate": {"tiny": 2e-3, "small": 1e-3, "base": 5e-4}[size],
+        }
+
+    def config(self, options: ModelOptions) -> PreTrainedConfig:
+        return sized(EncoderConfig, options, len(self.tokenizer), max_position_embeddings=LONGEST)
+
+    def features(self, example: Search) -> Features:
+        """The question's tokens, and those of every document that answers it."""
+        relevant = sorted(example.query.relevant)
+        return {
+            "input_ids": self._read(example.query.text),
+            "relevant": {name: self._read(example.documents[name].text) for name in relevant},
+        }
+
+    def collate(self, batch: Sequence[Features]) -> dict[str, Tensor]:
+        """Questions with one of their documents each, a document that several share once."""
+        own = [list(one["relevant"])[int(torch.randint(len(one["relevant"]), ()))] for one in batch]
+        tokens = {name: one["relevant"][name] for name, one in zip(own, batch, strict=True)}
+        places = {name: place for place, name in enumerate(tokens)}
+        asked = [
+            _some(tokens[name]) if torch.rand(()) < QUOTED else one["input_ids"]
+            for name, one in zip(own, batch, strict=True)
+        ]
+        made = self._padded(asked)
+        made |= {f"document_{name}": tensor for name, tensor in self._padded(list(tokens.values())).items()}
+        made["labels"] = torch.tensor([places[name] for name in own])
+        made["also_right"] = torch.tensor(
+            [
+                [other in one["relevant"] and other != name for other in tokens]
+                for name, one in zip(own, batch, strict=True)
+            ]
+        )
+        return made
+
+    def scores(self, model: PreTrainedModel, examples: Sequence[Search]) -> dict[str, float]:
+        """nDCG@10, RR@10 and R@10 as ir-measures computes them, from 0 to 1."""
+        queries = self._vectors(model, [one.query.text for one in examples])
+        return ranking_scores([one.query for one in examples], self._indexed(model, examples[0]).search(queries, TOP))
+
+    def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
+        if not text.strip():
+            raise ValueError("text must have something to search for, got only spaces")
+        if self.index is None:
+            if self.folder is None:
+                raise ValueError("there is no index of documents to search in: open a run, or write one's files")
+            self.index = read_index(self.folder)
+        (found,) = self.index.search(self._vectors(model, [text]), TOP)
+        told = [{"id": document.id, "score": score, "text": document.text} for document, score in found]
+        return {"text": text, "documents": told}
+
+    def shown(self, prediction: Mapping[str, Any]) -> str:
+        found = [f"  {one['score']:5.2f}  {one['id']}: {_line(one['text'])}" for one in prediction["documents"]]
+        return "\n".join([prediction["text"], *found])
+
+    def write_files(self, folder: Path, model: PreTrainedModel, examples: Sequence[Search]) -> None:
+        """The index of the examples' collection, which predictions then search."""
+        self.index = self._indexed(model, examples[0])
+        self.index.write(folder)
+
+    def opened_in(self, folder: Path) -> None:
+        self.folder = folder
+
+    def _read(self, text: str) -> list[int]:
+        return self.tokenizer(text, truncation=True, max_length=LONGEST)["input_ids"]
+
+    def _padded(self, tokens: Sequence[list[int]]) -> dict[str, Tensor]:
+        """A training batch, with some tokens hidden anew every time: no match may hang on a single word."""
+        made = padded([{"input_ids": one} for one in tokens], self.tokenizer.pad_token_id)
+        ids = made["input_ids"]
+        hidden = (torch.rand(ids.shape) < HIDDEN) & (
+            ids > max(self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
+        )
+        return made | {"input_ids": ids.masked_fill(hidden, self.tokenizer.unk_token_id)}
+
+    def _indexed(self, model: PreTrainedModel, example: Search) -> Index:
+        documents = list(example.documents.values())
+        return Index(documents, self._vectors(model, [document.text for document in documents]))
+
+    @torch.no_grad()
+    def _vectors(self, model: PreTrainedModel, texts: Sequence[str]) -> Tensor:
+        """(texts, width), on the CPU."""
+        vectors = torch.zeros(len(texts), model.config.hidden_size)
+        for places, batch in batches([{"input_ids": self._read(text)} for text in texts], self.tokenizer.pad_token_id):
+            out = model(**{name: tensor.to(model.device) for name, tensor in batch.items()})
+            vectors[places] = out.pooler_output.float().cpu()
+        return vectors
+
+
+def ranking_scores(queries: Sequence[Query], rankings: Sequence[Ranking]) -> dict[str, float]:
+    """nDCG@10, RR@10 and R@10 of rankings, whoever made them."""
+    from ir_measures import RR, Qrel, R, ScoredDoc, calc_aggregate, nDCG
+
+    truth = [Qrel(str(n), name, 1) for n, query in enumerate(queries) for name in query.relevant]
+    # By rank rather than score: the order among equals is then the ranking's, not that of names.
+    found = [
+        ScoredDoc(str(n), document.id, -float(rank))
+        for n, ranking in enumerate(rankings)
+        for rank, (document, _) in enumerate(ranking)
+    ]
+    measures = [nDCG @ 10, RR @ 10, R @ 10]
+    told = calc_aggregate(measures, truth, found)
+    return {str(measure): float(told[measure]) for measure in measures}
+
+
+def _line(text: str, width: int = 80) -> str:
+    """As much of a text as fits into a line."""
+    whole = " ".join(text.split())
+    return whole if len(whole) <= width else f"{whole[: width - 1]}…"
+
+
+def _some(tokens: list[int]) -> list[int]:
+    """About a third of a text's tokens, between those at its ends, in their order."""
+    kept = (torch.rand(len(tokens)) < 1 / 3).tolist()
+    return [tokens[0], *(token for token, keep in zip(tokens[1:-1], kept, strict=False) if keep), tokens[-1]]

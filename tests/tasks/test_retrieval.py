@@ -1,0 +1,213 @@
+"""Retrieval: a small model finds more than chance does, its index comes back, and what is wrong is said."""
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from twofold import open_run
+from twofold.data.embedded.retrieval import help_pages
+from twofold.data.examples import Document, Query
+from twofold.tasks.bm25 import bm25
+from twofold.tasks.index import Index, read_index
+from twofold.tasks.options import ModelOptions
+from twofold.tasks.retrieval import LONGEST, Retrieval, Search, ranking_scores
+from twofold.training.run import train_task
+from twofold.training.settings import Settings
+
+PLACES = ["oven", "roof", "garden", "cellar", "attic", "garage", "balcony", "kitchen"]
+DEEDS = {"clean": "how is the {} cleaned", "heat": "why is it cold in the {}", "paint": "colours for a {}"}
+QUICK = Settings(steps=60, batch_size=24, learning_rate=3e-3, evaluate_steps=60, buckets=False, device="cpu")
+
+
+def write_collection(folder):
+    """24 documents, each asked for in three ways of which one is left to dev; two are right for the cellar."""
+    documents = [
+        {"doc_id": f"{place}-{deed}", "title": place, "text": f"to {deed} the {place}"}
+        for place in PLACES
+        for deed in DEEDS
+    ]
+    asked = {"train": ("{}", "please: {}"), "dev": ("tell me, {}",), "test": ("so {} then",)}
+    lines = {"docs.jsonl": documents}
+    for split, forms in asked.items():
+        lines[f"queries.{split}.jsonl"] = [
+            {"text": form.format(question.format(place)), "relevant": [f"{place}-{deed}"]}
+            for form in forms
+            for place in PLACES
+            for deed, question in DEEDS.items()
+        ]
+    lines["queries.train.jsonl"].append({"text": "all about cellars", "relevant": ["cellar-heat", "cellar-paint"]})
+    folder.mkdir(exist_ok=True)
+    for name, records in lines.items():
+        (folder / name).write_text("".join(json.dumps(record) + "\n" for record in records))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_collection(tmp_path_factory.mktemp("retrieval") / "data")
+
+
+@pytest.fixture(scope="module")
+def trained(data):
+    folder = data.parent / "run"
+    return folder, train_task("retrieval", folder=folder, options=ModelOptions(), settings=QUICK, data=data)
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    shutil.copytree(trained[0], tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_training_finds_more_than_chance(trained):
+    _, found = trained
+    # The expectation of a random order of 24 documents with one that is right.
+    chance = sum(1 / torch.log2(torch.tensor(rank + 1.0)) for rank in range(1, 11)) / 24
+    assert found.scores["nDCG@10"] > 2.5 * chance
+    assert set(found.scores) == {"nDCG@10", "RR@10", "R@10"}
+    assert all(0 <= score <= 1 for score in found.scores.values())
+
+
+def test_an_opened_run_ranks_documents(trained, data):
+    opened = open_run(trained[0])
+    found = opened.predict("please: how is the roof cleaned")
+    scores = [one["score"] for one in found["documents"]]
+    assert len(scores) == 10
+    assert scores == sorted(scores, reverse=True)
+    assert all(-1.001 <= score <= 1.001 for score in scores)
+    assert found["documents"][0]["id"].startswith("roof-")
+    assert found["documents"][0]["text"].startswith("roof\nto ")
+    assert open_run(str(trained[0])).predict("please: how is the roof cleaned") == found
+    shown = opened.task.shown(found).splitlines()
+    assert shown[0] == "please: how is the roof cleaned"
+    assert len(shown) == 11
+    examples = opened.task.examples(data).dev
+    assert opened.task.scores(opened.model, examples) == pytest.approx(trained[1].scores)
+
+
+@pytest.mark.parametrize("text", ["кухня 🔥", "台所を掃除する", "x", "</s>", "word " * 3000, "\n a \0"])
+def test_any_text_can_be_searched_for(trained, text):
+    found = open_run(trained[0]).predict(text)["documents"]
+    assert len({one["id"] for one in found}) == 10
+    assert all(abs(one["score"]) <= 1.001 for one in found)
+
+
+def test_nothing_to_search_for(trained):
+    with pytest.raises(ValueError, match="text must have something to search for"):
+        open_run(trained[0]).predict(" \n")
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda run: (run / "index.json").unlink(), "has no index of documents yet: `twofold evaluate` makes it"),
+        (lambda run: (run / "index.safetensors").unlink(), "has no index of documents yet"),
+        (lambda run: (run / "index.json").write_text("{"), "cannot be read"),
+        (lambda run: (run / "index.json").write_text('{"version": 7}'), "version 7, and this version of twofold rea"),
+        (lambda run: (run / "index.safetensors").write_bytes(b"cut"), "do not belong together"),
+    ],
+)
+def test_a_broken_index_is_refused_and_evaluation_mends_it(run, data, harm, message):
+    before = open_run(run).predict("roof")
+    harm(run)
+    opened = open_run(run)
+    with pytest.raises(ValueError, match=message):
+        opened.predict("roof")
+    opened.task.write_files(run, opened.model, opened.task.examples(data).test)
+    assert open_run(run).predict("roof") == before
+
+
+def test_a_task_without_a_run_has_no_index(trained):
+    opened = open_run(trained[0])
+    task = Retrieval(opened.task.tokenizer, {})
+    with pytest.raises(ValueError, match="no index of documents to search in"):
+        task.predict(opened.model, "roof")
+
+
+def test_an_index_is_searched_exactly(tmp_path):
+    vectors = torch.nn.functional.normalize(torch.randn(7, 4, generator=torch.Generator().manual_seed(0)), dim=-1)
+    documents = [Document(str(place), f"text {place}") for place in range(7)]
+    Index(documents, vectors).write(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index.json", "index.safetensors"]
+    index = read_index(tmp_path)
+    assert index.documents == documents
+    assert torch.equal(index.vectors, vectors)
+    for place, ranking in enumerate(index.search(vectors, top=20)):
+        assert len(ranking) == 7
+        assert ranking[0] == (documents[place], pytest.approx(1))
+        assert [float(vectors[place] @ vectors[int(one.id)]) for one, _ in ranking] == pytest.approx(
+            [score for _, score in ranking]
+        )
+    with pytest.raises(ValueError, match=r"a row for each of 7 documents, got shape \(6, 4\)"):
+        Index(documents, vectors[1:])
+
+
+def searches(*relevant):
+    documents = {name: Document(name, f"about {name}") for name in "abc"}
+    return [Search(Query(f"what of {' '.join(names)}", frozenset(names)), documents) for names in relevant]
+
+
+def test_a_batch_has_every_document_once_and_marks_what_is_also_right():
+    examples = searches("a", "a", "b", "ab")
+    task = Retrieval.prepared(examples)
+    features = [task.features(one) for one in examples]
+    for _ in range(5):
+        batch = task.collate(features)
+        assert len(batch["document_input_ids"]) == 2
+        assert batch["labels"][:3].tolist() == [0, 0, 1]
+        own = batch["labels"][3].item()
+        assert batch["also_right"].tolist() == [[False, False]] * 3 + [[own == 1, own == 0]]
+    model = task.model_class(task.config(ModelOptions()))
+    assert torch.isfinite(model(**batch).loss)
+    with pytest.raises(ValueError, match="give document_input_ids as well"):
+        model(batch["input_ids"], labels=batch["labels"])
+
+
+def test_long_documents_are_cut():
+    (example,) = searches("a")
+    long = Search(example.query, {"a": Document("a", "many words " * 5000)})
+    task = Retrieval.prepared([long])
+    assert len(task.features(long)["relevant"]["a"]) == LONGEST
+
+
+def test_counting_words_finds_what_shares_them():
+    documents = [Document("roof", "a roof of tiles"), Document("oven", "an oven, and tiles"), Document("sea", "water")]
+    rankings = bm25(documents, ["OVEN tiles", "кот", "roof"])
+    assert [[document.id for document, _ in ranking] for ranking in rankings] == [["oven", "roof"], [], ["roof"]]
+    # idf of a word in 1 of 3 documents times the saturated count, by hand.
+    mean = (4 + 4 + 1) / 3
+    room = 1.2 * (0.25 + 0.75 * 4 / mean)
+    assert rankings[2][0][1] == pytest.approx(torch.log(torch.tensor(1 + 2.5 / 1.5)).item() * 2.2 / (1 + room))
+
+
+def test_scores_of_rankings_by_hand():
+    documents = [Document(str(place), "") for place in range(3)]
+    queries = [Query("one", frozenset("1")), Query("none found", frozenset("2"))]
+    scores = ranking_scores(queries, [[(documents[0], 0.5), (documents[1], 0.5)], []])
+    assert scores == pytest.approx({"nDCG@10": 0.5 / torch.log2(torch.tensor(3.0)).item(), "RR@10": 0.25, "R@10": 0.5})
+
+
+def test_the_embedded_set_is_the_default():
+    splits = Retrieval.examples(None)
+    pages = help_pages()
+    assert [one.query for one in splits.test] == pages.queries.test
+    assert list(splits.train[0].documents.values()) == pages.documents
+    assert splits.dev[0].documents is splits.train[0].documents
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "message"),
+    [
+        ("queries.dev.jsonl", '{"text": "x", "relevant": ["moon"]}', r"queries.dev.jsonl:1: unknown doc_id 'moon'"),
+        ("queries.dev.jsonl", '{"text": "", "relevant": ["roof-heat"]}', "field 'text' is empty"),
+        ("docs.jsonl", '{"doc_id": "a"}', "docs.jsonl:1: missing field 'text'"),
+        ("docs.jsonl", "not JSON", "docs.jsonl:1: invalid JSON"),
+    ],
+)
+def test_bad_files_are_named(tmp_path, name, line, message):
+    (write_collection(tmp_path) / name).write_text(line + "\n")
+    with pytest.raises(ValueError, match=message):
+        train_task("retrieval", folder=tmp_path / "run", options=ModelOptions(), settings=QUICK, data=tmp_path)
+    assert not (tmp_path / "run").exists()
