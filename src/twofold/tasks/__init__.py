@@ -5,4 +5,8 @@ Nothing is imported here but names, so that the command line can list tasks with
 
 TASKS = {
     "goals": "from an utterance to its goal, slots and confidence",
+    "classification": "from a text to its class",
+    "ner": "names in a text: what kind, and where",
+    "pos": "the part of speech of every word",
+    "qa": "the piece of a text that answers a question",
 }

@@ -21,13 +21,13 @@ from twofold.data.vocabulary import train_tokenizer
 from twofold.models.configs import EncoderConfig
 from twofold.models.encoder import EncoderForGoal
 from twofold.tasks.calibration import best_temperature, best_threshold, expected_calibration_error
+from twofold.tasks.hiding import some_hidden
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.sizes import sized
+from twofold.tasks.spans import spans_of
 from twofold.tasks.task import IGNORED, Features, Task, batches
 
 WORD = re.compile(r"\w+|[^\w\s]")
-# Share of tokens that a training batch does not show.
-HIDDEN = 0.1
 # The class of what is out of scope; no goal can be called so.
 OUTSIDE = ""
 
@@ -85,12 +85,7 @@ class Goals(Task[Utterance]):
     def collate(self, batch: Sequence[Features]) -> dict[str, Tensor]:
         """With some tokens hidden, anew every time: names and titles will be new ones, so nobody may lean on them."""
         made = super().collate(batch)
-        ids = made["input_ids"]
-        hidden = (torch.rand(ids.shape) < HIDDEN) & (
-            ids > max(self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
-        )
-        made["input_ids"] = ids.masked_fill(hidden, self.tokenizer.unk_token_id)
-        return made
+        return {**made, "input_ids": some_hidden(made["input_ids"], self.tokenizer)}
 
     def scores(self, model: PreTrainedModel, examples: Sequence[Utterance]) -> dict[str, float]:
         """Accuracies in per cent.
@@ -181,7 +176,7 @@ class Goals(Task[Utterance]):
         return Found(
             self.state["goals"][best + 1],
             float(confidence),
-            _spans(words, [self.state["slot_labels"][tag] for tag in tags]),
+            spans_of(words, [self.state["slot_labels"][tag] for tag in tags]),
         )
 
     def _is_accepted(self, found: Found) -> bool:
@@ -191,20 +186,6 @@ class Goals(Task[Utterance]):
         if example.goal is None:
             return not self._is_accepted(found)
         return self._is_accepted(found) and found.goal == example.goal and found.slots == example.slots
-
-
-def _spans(words: Sequence[tuple[int, int]], tags: Sequence[str]) -> tuple[Slot, ...]:
-    """Slots of tagged words; a slot that begins with I begins all the same."""
-    slots: list[Slot] = []
-    open_name = None
-    for (start, end), tag in zip(words, tags, strict=True):
-        name = tag[2:] or None
-        if name is not None and name == open_name and tag[0] == "I":
-            slots[-1] = Slot(name, slots[-1].start, end)
-        elif name is not None:
-            slots.append(Slot(name, start, end))
-        open_name = name
-    return tuple(slots)
 
 
 def _slot_f1(pairs: Sequence[tuple[Utterance, Found]]) -> float:
