@@ -35,10 +35,9 @@ class Names(Tagging):
         from seqeval.metrics import f1_score, precision_score, recall_score
 
         truth, found = self._true_tags(examples), self._tags(model, [one.words for one in examples])
-        return {
-            name: 100 * float(score(truth, found, zero_division=0))
-            for name, score in (("f1", f1_score), ("precision", precision_score), ("recall", recall_score))
-        }
+        # Its hints say that zero_division is a str and the score may be a list, neither of which holds here.
+        named: dict[str, Any] = {"f1": f1_score, "precision": precision_score, "recall": recall_score}
+        return {name: 100 * float(score(truth, found, zero_division=0)) for name, score in named.items()}
 
     def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
         entities = [

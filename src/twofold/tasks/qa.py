@@ -60,7 +60,7 @@ class Qa(Task[Question]):
 
     @classmethod
     def settings(cls, size: str) -> dict[str, Any]:
-        return {"epochs": 6.0, "batch_size": 32, "learning_rate": {"tiny": 2e-3, "small": 1e-3, "base": 5e-4}[size]}
+        return {"epochs": 4.0, "batch_size": 32, "learning_rate": {"tiny": 2e-3, "small": 1e-3, "base": 5e-4}[size]}
 
     def config(self, options: ModelOptions) -> PreTrainedConfig:
         return sized(EncoderConfig, options, len(self.tokenizer), max_position_embeddings=LONGEST)

@@ -40,7 +40,7 @@ class Tagging(Task[Tagged]):
 
     @classmethod
     def settings(cls, size: str) -> dict[str, Any]:
-        return {"epochs": 6.0, "batch_size": 32, "learning_rate": {"tiny": 2e-3, "small": 1e-3, "base": 5e-4}[size]}
+        return {"epochs": 4.0, "batch_size": 32, "learning_rate": {"tiny": 2e-3, "small": 1e-3, "base": 5e-4}[size]}
 
     def config(self, options: ModelOptions) -> PreTrainedConfig:
         more = {"max_position_embeddings": LONGEST, "num_labels": len(self.state["tags"])}

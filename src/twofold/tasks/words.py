@@ -18,18 +18,19 @@ from twofold.data.vocabulary import listed_tokenizer
 
 # Words and cues that occur once are not learned: those are what the unknown word stands for.
 LEAST = 2
-# Shares of words and of cues that a training batch does not show.
-HIDDEN_WORDS, HIDDEN_CUES = 0.2, 0.1
+# Shares of what a training batch does not show: words with all cues but their shape, words alone, single cues.
+HIDDEN_WHOLLY, HIDDEN_WORDS, HIDDEN_CUES = 0.15, 0.15, 0.1
 
 # Stands for whatever belongs to the character before it: accents, vowel signs, joiners, an emoji's variants.
 MARK = "\u0301"
 LETTERS = rf"\w[\w{MARK}]*"
 CHUNK = re.compile(rf"(?:https?://|www\.)\S+|[@#]{LETTERS}|\d+(?:[.,:]\d+)+|{LETTERS}(?:['’-]{LETTERS})*|[^\w\s]+")
 SIGN = re.compile(rf"[^\w\s]{MARK}*")
-SHORT = re.compile(rf"{LETTERS}|[^\w\s]{MARK}*")
 TAIL = re.compile(r"(?:n['’]t|['’]\w+)$", re.IGNORECASE)
 # Scripts that put no spaces between words: Thai to Burmese, Khmer, Chinese and Japanese.
-UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+WITHOUT_SPACES = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+UNSPACED = re.compile(f"[{WITHOUT_SPACES}]")
+SHORT = re.compile(rf"[{WITHOUT_SPACES}]{MARK}*|[^\W{WITHOUT_SPACES}](?:{MARK}|[^\W{WITHOUT_SPACES}])*|[^\w\s]{MARK}*")
 LONGEST_UNSPACED = 8
 
 
@@ -77,19 +78,22 @@ def encoded(
 
 
 def hidden(batch: dict[str, Tensor], tokenizer: PreTrainedTokenizerBase) -> dict[str, Tensor]:
-    """The batch with some words unknown and some cues left out, drawn anew every time."""
+    """The batch with some words as if nobody had ever seen them, drawn anew every time: wholly, or less so."""
     ids, cues = batch["input_ids"], batch["cue_ids"]
-    special = torch.isin(ids, torch.tensor(tokenizer.all_special_ids))
-    unknown = (torch.rand(ids.shape) < HIDDEN_WORDS) & ~special
+    draw, special = torch.rand(ids.shape), torch.isin(ids, torch.tensor(tokenizer.all_special_ids))
+    unknown = (draw < HIDDEN_WHOLLY + HIDDEN_WORDS) & ~special
+    left_out = torch.rand(cues.shape) < HIDDEN_CUES
+    # The first cue is the shape, which the newest word has.
+    left_out[..., 1:] |= (draw < HIDDEN_WHOLLY)[..., None]
     return {
         **batch,
         "input_ids": ids.masked_fill(unknown, tokenizer.unk_token_id),
-        "cue_ids": cues.masked_fill(torch.rand(cues.shape) < HIDDEN_CUES, tokenizer.pad_token_id),
+        "cue_ids": cues.masked_fill(left_out, tokenizer.pad_token_id),
     }
 
 
 def short_words(text: str) -> list[Place]:
-    """Words and signs of a text, cut at every sign."""
+    """Words and signs of a text, cut at every sign; where a script has no spaces, characters."""
     return [Place(*found.span()) for found in SHORT.finditer(_marked(text))]
 
 
@@ -99,7 +103,7 @@ def split_words(text: str, known: Set[str]) -> list[Place]:
     "don't" is one word unless "n't" is known, "well-known" is one unless "-" is, "@anna" unless nobody is called so.
     """
     marked = _marked(text)
-    glued = {sign for sign in "@#" if any(word[0] == sign and len(word) > 1 for word in known)}
+    glued: set[str] = {sign for sign in "@#" if any(word[0] == sign and len(word) > 1 for word in known)}
     places = []
     for chunk in CHUNK.finditer(marked):
         found = _cut(_lower(text[slice(*chunk.span())]), marked[slice(*chunk.span())], known, glued)
@@ -107,7 +111,7 @@ def split_words(text: str, known: Set[str]) -> list[Place]:
     return places
 
 
-def _cut(low: str, marked: str, known: Set[str], glued: set[str]) -> Iterator[tuple[int, int]]:
+def _cut(low: str, marked: str, known: Set[str], glued: Set[str]) -> Iterator[tuple[int, int]]:
     """Pieces of one chunk."""
     size = len(marked)
     if low in known or "://" in low or low.startswith("www.") or low[0] in glued:
