@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from twofold.tasks.task import padded
-from twofold.tasks.words import cues_of, encoded, hidden, learned_tokenizer, short_words, split_words
+from twofold.tasks.words import SPELLING, cues_of, encoded, hidden, learned_tokenizer, short_words, split_words
 
 
 def cut(text, places):
@@ -66,7 +66,7 @@ def test_cues_tell_beginning_end_and_shape():
         "end:ald",
         "end:nald",
     )
-    assert {len(cues_of(word)) for word in ("a", "10:30", "🙂", "extraordinarily")} == {8}
+    assert {len(cues_of(word)) for word in ("a", "10:30", "🙂", "extraordinarily")} == {SPELLING}
 
 
 def test_a_new_word_keeps_the_cues_that_it_shares():
@@ -82,15 +82,16 @@ def test_a_new_word_keeps_the_cues_that_it_shares():
 def test_hides_words_and_cues_but_nothing_special():
     tokenizer = learned_tokenizer(["dog", "dog"])
     ids, cues = encoded(tokenizer, ["dog"] * 2000, tokenizer.get_vocab())
-    ids[0], cues[0] = tokenizer.bos_token_id, [tokenizer.pad_token_id] * 8
+    cues = [[*row, 5] for row in cues]
+    ids[0], cues[0] = tokenizer.bos_token_id, [tokenizer.pad_token_id] * 9
     batch = padded([{"input_ids": ids, "cue_ids": cues}, {"input_ids": ids[:9], "cue_ids": cues[:9]}], 0)
     shown = hidden(batch, tokenizer)
     unknown, left_out = shown["input_ids"] == tokenizer.unk_token_id, shown["cue_ids"] == tokenizer.pad_token_id
-    wholly = left_out[0, 1:, 1:].all(-1)
+    wholly = left_out[0, 1:, 1:8].all(-1)
     assert 0.25 < unknown[0].float().mean() < 0.35
     assert 0.1 < wholly.float().mean() < 0.2
     assert unknown[0, 1:][wholly].all()
-    assert 0.05 < left_out[0, 1:, 0].float().mean() < 0.15
+    assert 0.05 < left_out[0, 1:, [0, 8]].float().mean() < 0.15
     assert shown["input_ids"][0, 0] == tokenizer.bos_token_id
     assert not unknown[1, 9:].any()
     assert torch.equal(batch["input_ids"][0], torch.tensor(ids))

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Set
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -20,6 +21,7 @@ from twofold.data.vocabulary import listed_tokenizer
 LEAST = 2
 # Shares of what a training batch does not show: words with all cues but their shape, words alone, single cues.
 HIDDEN_WHOLLY, HIDDEN_WORDS, HIDDEN_CUES = 0.15, 0.15, 0.1
+SPELLING = 8
 
 # Stands for whatever belongs to the character before it: accents, vowel signs, joiners, an emoji's variants.
 MARK = "\u0301"
@@ -42,7 +44,7 @@ class Place(NamedTuple):
 
 
 def cues_of(word: str) -> tuple[str, ...]:
-    """What the spelling gives away, the same number for every word."""
+    """What the spelling gives away, SPELLING cues for every word."""
     low = word.lower()
     begins = (f"begin:{low[:length]}" for length in (2, 3, 4))
     ends = (f"end:{low[-length:]}" for length in (1, 2, 3, 4))
@@ -83,8 +85,8 @@ def hidden(batch: dict[str, Tensor], tokenizer: PreTrainedTokenizerBase) -> dict
     draw, special = torch.rand(ids.shape), torch.isin(ids, torch.tensor(tokenizer.all_special_ids))
     unknown = (draw < HIDDEN_WHOLLY + HIDDEN_WORDS) & ~special
     left_out = torch.rand(cues.shape) < HIDDEN_CUES
-    # The first cue is the shape, which the newest word has.
-    left_out[..., 1:] |= (draw < HIDDEN_WHOLLY)[..., None]
+    # The first cue is the shape, which the newest word has; after the spelling comes what a task knows by itself.
+    left_out[..., 1:SPELLING] |= (draw < HIDDEN_WHOLLY)[..., None]
     return {
         **batch,
         "input_ids": ids.masked_fill(unknown, tokenizer.unk_token_id),
@@ -97,18 +99,24 @@ def short_words(text: str) -> list[Place]:
     return [Place(*found.span()) for found in SHORT.finditer(_marked(text))]
 
 
-def split_words(text: str, known: Set[str]) -> list[Place]:
+def split_words(text: str, known: frozenset[str]) -> list[Place]:
     """Words of a raw text, cut as those were that are known (in lower case).
 
     "don't" is one word unless "n't" is known, "well-known" is one unless "-" is, "@anna" unless nobody is called so.
     """
     marked = _marked(text)
-    glued: set[str] = {sign for sign in "@#" if any(word[0] == sign and len(word) > 1 for word in known)}
+    glued = _glued(known)
     places = []
     for chunk in CHUNK.finditer(marked):
         found = _cut(_lower(text[slice(*chunk.span())]), marked[slice(*chunk.span())], known, glued)
         places += [Place(chunk.start() + start, chunk.start() + end) for start, end in found]
     return places
+
+
+@lru_cache(8)
+def _glued(known: frozenset[str]) -> frozenset[str]:
+    """Signs that begin known words."""
+    return frozenset(sign for sign in "@#" if any(word[0] == sign and len(word) > 1 for word in known))
 
 
 def _cut(low: str, marked: str, known: Set[str], glued: Set[str]) -> Iterator[tuple[int, int]]:
