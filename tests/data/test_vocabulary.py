@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from twofold.data.vocabulary import KINDS, train_tokenizer
+from twofold.data.vocabulary import KINDS, listed_tokenizer, train_tokenizer
 
 TEXTS = [
     "turn the kitchen lights off at ten",
@@ -116,6 +116,23 @@ def test_characters():
     assert t("help")["input_ids"] == [5, 4, 6, 3]
     assert train_tokenizer(["aab"], "char", fallback=False, min_count=2)("ab")["input_ids"] == [4, 3]
     assert train_tokenizer(["Aa"], "char", fallback=False, lowercase=True)("Aa")["input_ids"] == [4, 4]
+
+
+def test_listed_tokens_are_all_there_is(tmp_path):
+    tokenizer = listed_tokenizer(["end:ing", "word:a b", "end:ing"], extra=("sep",))
+    assert tokenizer.get_vocab() == {
+        "<pad>": 0,
+        "<s>": 1,
+        "</s>": 2,
+        "<unk>": 3,
+        "<sep>": 4,
+        "end:ing": 5,
+        "word:a b": 6,
+    }
+    assert tokenizer.sep_token_id == 4
+    assert tokenizer(["word:a b", "word"])["input_ids"] == [[6], [3]]
+    tokenizer.save_pretrained(tmp_path)
+    assert AutoTokenizer.from_pretrained(tmp_path).get_vocab() == tokenizer.get_vocab()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -127,6 +127,24 @@ def test_heads_are_neutral_to_padding_and_learn(head, family):
     assert losses[-1] < 0.2 * losses[0]
 
 
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_cues_are_added_to_a_tokens_vector_and_padding_adds_nothing(recipe):
+    model, ids = made(EncoderModel, recipe=recipe).eval(), tokens(2, 5)
+    # As it starts, and as it stays: padding has no gradient.
+    torch.nn.init.zeros_(model.embedding.tokens.weight[model.config.pad_token_id])
+    plain = model(ids).last_hidden_state
+    none = torch.zeros(2, 5, 3, dtype=torch.long)
+    torch.testing.assert_close(model(ids, cue_ids=none).last_hidden_state, plain)
+    cues = none.clone()
+    cues[0, 2, :2] = torch.tensor([7, 9])
+    vectors = model.embedding.tokens(ids)
+    vectors[0, 2] += model.embedding.tokens.weight[[7, 9]].sum(0)
+    told = model(ids, cue_ids=cues).last_hidden_state
+    torch.testing.assert_close(told, model(inputs_embeds=vectors).last_hidden_state)
+    torch.testing.assert_close(model(inputs_embeds=model.embedding.tokens(ids), cue_ids=cues).last_hidden_state, told)
+    assert not torch.allclose(told[0], plain[0])
+
+
 def test_masked_tokens_are_learned():
     torch.manual_seed(0)
     model, ids = EncoderForMaskedLM(config(init="copy")), tokens(B=4, T=8)

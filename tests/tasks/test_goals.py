@@ -8,9 +8,10 @@ import torch
 from twofold.data.examples import Slot, Utterance
 from twofold.data.files import DataError
 from twofold.tasks.calibration import best_temperature, best_threshold, expected_calibration_error
-from twofold.tasks.goals import Goals, _spans
+from twofold.tasks.goals import Goals
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.runs import open_run, read_task, task_class
+from twofold.tasks.spans import spans_of
 
 
 def test_it_learns_more_than_the_commonest_goal(goal_run, goal_files):
@@ -68,7 +69,7 @@ def test_labels_and_spans_are_each_others_inverse(goal_files):
         features = task.features(one)
         read = task._read(one.text)
         tags = [names[features["slot_labels"][first]] for first in read.firsts]
-        assert _spans(read.words, tags) == one.slots
+        assert spans_of(read.words, tags) == one.slots
 
 
 def test_garbling_leaves_goals_labels_and_padding_alone(goal_files):
@@ -106,8 +107,8 @@ def test_a_label_that_train_lacks_is_named(tmp_path):
 
 def test_spans_begin_anew_with_b_and_with_another_name():
     words = [(0, 1), (2, 3), (4, 5), (6, 7)]
-    assert _spans(words, ["B-a", "B-a", "I-b", "I-b"]) == (Slot("a", 0, 1), Slot("a", 2, 3), Slot("b", 4, 7))
-    assert _spans(words, ["I-a", "O", "I-a", "I-a"]) == (Slot("a", 0, 1), Slot("a", 4, 7))
+    assert spans_of(words, ["B-a", "B-a", "I-b", "I-b"]) == (Slot("a", 0, 1), Slot("a", 2, 3), Slot("b", 4, 7))
+    assert spans_of(words, ["I-a", "O", "I-a", "I-a"]) == (Slot("a", 0, 1), Slot("a", 4, 7))
 
 
 def test_the_temperature_undoes_a_scale():

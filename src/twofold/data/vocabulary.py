@@ -68,6 +68,16 @@ def train_tokenizer(
     )
 
 
+def listed_tokenizer(tokens: Iterable[str], extra: tuple[str, ...] = ()) -> PreTrainedTokenizerFast:
+    """A tokenizer that knows exactly these tokens. It cuts nothing: a text is one token, or unk."""
+    special = SPECIAL | {f"{name}_token": ON_REQUEST[name] for name in extra}
+    vocabulary = {token: place for place, token in enumerate([*special.values(), *sorted(set(tokens))])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIAL["unk_token"]))
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, clean_up_tokenization_spaces=False, split_special_tokens=True, **special
+    )
+
+
 def _characters(texts: Iterable[str], signs: list[str], min_count: int, fallback: bool) -> Tokenizer:
     """A byte-pair model without pairs: each character by itself, one that is not known as its bytes."""
     counts: Counter[str] = Counter()

@@ -30,8 +30,13 @@ class EncoderModel(Stack):
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        cue_ids: Tensor | None = None,
         **options: Any,
     ) -> BaseModelOutput:
+        """cue_ids (B, T, cues) tell more of a token: vectors of the same table, added to its own; padding adds 0."""
+        if cue_ids is not None:
+            own = self.embedding.tokens(input_ids) if inputs_embeds is None else inputs_embeds
+            input_ids, inputs_embeds = None, own + self.embedding.tokens(cue_ids).sum(-2)
         x, turn, _ = self.placed(input_ids, inputs_embeds, position_ids)
         mask = create_bidirectional_mask(config=self.config, inputs_embeds=x, attention_mask=attention_mask)
         for layer in self.layers:

@@ -7,4 +7,8 @@ TASKS = {
     "goals": "from an utterance to its goal, slots and confidence",
     "retrieval": "from a question to the documents that answer it",
     "captioning": "from an image to a sentence about it",
+    "classification": "from a text to its class",
+    "ner": "names in a text: what kind, and where",
+    "pos": "the part of speech of every word",
+    "qa": "the piece of a text that answers a question",
 }

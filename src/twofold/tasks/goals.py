@@ -21,9 +21,11 @@ from twofold.data.vocabulary import train_tokenizer
 from twofold.models.configs import EncoderConfig
 from twofold.models.encoder import EncoderForGoal
 from twofold.tasks.calibration import best_temperature, best_threshold, expected_calibration_error
+from twofold.tasks.hiding import some_hidden
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.sizes import sized
 from twofold.tasks.slots import counted, likeliest
+from twofold.tasks.spans import spans_of
 from twofold.tasks.task import IGNORED, Features, Task, batches
 
 WORD = re.compile(r"\w+|[^\w\s]")
@@ -104,12 +106,10 @@ class Goals(Task[Utterance]):
         """
         made = super().collate(batch)
         ids, places = made["input_ids"], made.pop("slot_places")
-        special = len(self.tokenizer.all_special_ids)
         garbled = (torch.rand(len(ids), int(places.max()) + 1).gather(1, places) < GARBLED) & (places > 0)
+        special = len(self.tokenizer.all_special_ids)
         ids = torch.where(garbled, torch.randint(special, len(self.tokenizer), ids.shape), ids)
-        hidden = (torch.rand(ids.shape) < HIDDEN) & (ids >= special)
-        made["input_ids"] = ids.masked_fill(hidden, self.tokenizer.unk_token_id)
-        return made
+        return {**made, "input_ids": some_hidden(ids, self.tokenizer, HIDDEN)}
 
     def scores(self, model: PreTrainedModel, examples: Sequence[Utterance]) -> dict[str, float]:
         """Accuracies in per cent.
@@ -182,7 +182,7 @@ class Goals(Task[Utterance]):
         for one, sure, place, of_tags in zip(read, confidence.tolist(), best.tolist(), tag_logits, strict=True):
             goal = self.state["goals"][place + 1]
             tags = likeliest(of_tags, self.state["slot_labels"], goal, self.state["slots"])
-            found.append(Found(goal, sure, _spans(one.words, tags)))
+            found.append(Found(goal, sure, spans_of(one.words, tags)))
         return found
 
     @torch.no_grad()
@@ -209,20 +209,6 @@ class Goals(Task[Utterance]):
         if example.goal is None:
             return not self.is_accepted(found)
         return self.is_accepted(found) and found.goal == example.goal and found.slots == example.slots
-
-
-def _spans(words: Sequence[tuple[int, int]], tags: Sequence[str]) -> tuple[Slot, ...]:
-    """Slots of tagged words; a slot that begins with I begins all the same."""
-    slots: list[Slot] = []
-    open_name = None
-    for (start, end), tag in zip(words, tags, strict=True):
-        name = tag[2:] or None
-        if name is not None and name == open_name and tag[0] == "I":
-            slots[-1] = Slot(name, slots[-1].start, end)
-        elif name is not None:
-            slots.append(Slot(name, start, end))
-        open_name = name
-    return tuple(slots)
 
 
 def _slot_f1(pairs: Sequence[tuple[Utterance, Found]]) -> float:

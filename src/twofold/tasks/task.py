@@ -5,7 +5,7 @@ nothing of how a model is trained, nor of folders, unless it has files of its ow
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -88,13 +88,18 @@ class Task(ABC, Generic[Example]):
 
 
 def padded(batch: Sequence[Features], pad: int) -> dict[str, Tensor]:
-    """Tensors of a batch of features; lists are padded on the right, and an attention_mask tells where."""
+    """Tensors of a batch of features; lists are padded on the right, and an attention_mask tells where.
+
+    A list may hold lists, all of one length, which is then the last dimension.
+    """
     made: dict[str, Tensor] = {}
     for name in batch[0]:
         values = [features[name] for features in batch]
         if isinstance(values[0], list):
             longest = max(map(len, values))
-            fill = IGNORED if "labels" in name else pad
+            fill: Any = IGNORED if "labels" in name else pad
+            if isinstance(values[0][0], list):
+                fill = [pad] * len(values[0][0])
             values = [value + [fill] * (longest - len(value)) for value in values]
         made[name] = torch.tensor(values)
     lengths = torch.tensor([len(features["input_ids"]) for features in batch])
@@ -108,3 +113,9 @@ def batches(features: Sequence[Features], pad: int, size: int = 64) -> Iterator[
     for start in range(0, len(order), size):
         places = order[start : start + size]
         yield places, padded([features[place] for place in places], pad)
+
+
+def check_labels(labels: Iterable[str], known: Sequence[str]) -> None:
+    """Raises for a label that was not in the training split, which no model of it could ever give."""
+    if strange := sorted(set(labels) - set(known)):
+        raise ValueError(f"label {strange[0]!r} was not in the training split, which had {', '.join(known)}")

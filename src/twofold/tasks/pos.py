@@ -1,0 +1,46 @@
+"""The part of speech of every word."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from twofold.data.embedded.pos import parts_of_speech
+from twofold.data.examples import Splits, Tagged
+from twofold.data.readers import check_known, read_tagged
+from twofold.tasks.tagging import Tagging
+
+
+class PartsOfSpeech(Tagging):
+    name = "pos"
+    metric = "accuracy"
+
+    @classmethod
+    def examples(cls, data: Path | None, seed: int = 0) -> Splits[Tagged]:
+        splits = parts_of_speech(seed) if data is None else read_tagged(data)
+        check_known(splits, lambda example: example.tags, "the embedded set" if data is None else data)
+        return splits
+
+    def scores(self, model: PreTrainedModel, examples: Sequence[Tagged]) -> dict[str, float]:
+        """accuracy over words, and over those words that training did not have often enough to learn, in per cent."""
+        from sklearn.metrics import accuracy_score
+
+        truth = [tag for tags in self._true_tags(examples) for tag in tags]
+        found = [tag for tags in self._tags(model, [one.words for one in examples]) for tag in tags]
+        new = [word.lower() not in self._known for one in examples for word in one.words]
+        scores = {"accuracy": 100 * float(accuracy_score(truth, found))}
+        if any(new):
+            scores["new_word_accuracy"] = 100 * float(accuracy_score(truth, found, sample_weight=new))
+        return scores
+
+    def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
+        places, tags = self.tagged(model, text)
+        words = [
+            {"word": text[start:end], "tag": tag, "start": start, "end": end}
+            for (start, end), tag in zip(places, tags, strict=True)
+        ]
+        return {"text": text, "words": words}
+
+    def shown(self, prediction: Mapping[str, Any]) -> str:
+        return " ".join(f"{word['word']}/{word['tag']}" for word in prediction["words"])

@@ -1,0 +1,75 @@
+"""Classes of texts: learned on a part of the embedded set, reopened, and given texts of all kinds."""
+
+from collections import Counter
+
+import pytest
+
+from tests.tasks.small import train_small
+from twofold.tasks.classification import LONGEST, Classification
+from twofold.tasks.runs import open_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("classification")
+    with pytest.MonkeyPatch.context() as patch:
+        part, scores = train_small("classification", folder, patch, train=1200, steps=60)
+    return part, scores, open_run(folder)
+
+
+def test_beats_the_commonest_class(run):
+    part, scores, opened = run
+    commonest = Counter(one.label for one in part.train).most_common(1)[0][0]
+    trivial = 100 * sum(one.label == commonest for one in part.dev) / len(part.dev)
+    assert scores["accuracy"] > trivial + 10
+    assert 0 < scores["macro_f1"] <= 100
+    assert 0 <= scores["calibration_error"] <= 1
+    assert opened.task.scores(opened.model, part.dev) == pytest.approx(scores)
+
+
+def test_tells_class_and_confidence(run):
+    _, _, opened = run
+    told = opened.predict("thank you so much for the trip")
+    assert told["label"] in opened.task.state["labels"]
+    assert told["confidence"] >= told["others"][0]["confidence"] >= told["others"][1]["confidence"] >= 0
+    assert len({told["label"], *(one["label"] for one in told["others"])}) == 3
+    assert opened.task.shown(told).splitlines()[1].strip().startswith(told["label"])
+
+
+@pytest.mark.parametrize("text", ["x", "🙂🙂", "谢谢你的信", "شكرا", "</s> <pad>", "word " * 3 * LONGEST])
+def test_any_text_gets_a_class(run, text):
+    assert 0 < run[2].predict(text)["confidence"] <= 1
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_no_text_gets_an_error(run, text):
+    with pytest.raises(ValueError, match="text must not be empty"):
+        run[2].predict(text)
+
+
+def test_is_tuned_on_dev(run):
+    assert run[2].task.state["temperature"] != 1.0
+
+
+def test_says_which_label_it_never_saw(run):
+    part, _, opened = run
+    strange = type(part.dev[0])("hello", "envy")
+    with pytest.raises(ValueError, match=r"label 'envy' was not in the training split, which had anger, boredom"):
+        opened.task.scores(opened.model, [strange])
+
+
+def write(folder, **files):
+    for name, lines in files.items():
+        (folder / f"{name}.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in lines))
+
+
+def test_one_label_cannot_be_learned(tmp_path):
+    write(tmp_path, train=[("a", "x"), ("b", "x")], dev=[("c", "x")], test=[("d", "x")])
+    with pytest.raises(ValueError, match=r"train has one label, 'x', expected several"):
+        Classification.examples(tmp_path)
+
+
+def test_a_label_that_train_lacks_is_an_error(tmp_path):
+    write(tmp_path, train=[("a", "x"), ("b", "y")], dev=[("c", "z")], test=[("d", "x")])
+    with pytest.raises(ValueError, match=r"label 'z' of example 1 in dev does not occur in train"):
+        Classification.examples(tmp_path)

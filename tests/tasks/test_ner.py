@@ -1,0 +1,80 @@
+"""Names in texts: learned on a part of the embedded set, reopened, and given texts of all kinds."""
+
+import pytest
+
+from tests.tasks.small import train_small
+from twofold.data.examples import Tagged
+from twofold.tasks.ner import Names
+from twofold.tasks.runs import open_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ner")
+    with pytest.MonkeyPatch.context() as patch:
+        part, scores = train_small("ner", folder, patch, train=600)
+    return part, scores, open_run(folder)
+
+
+def test_beats_names_learned_by_heart(run):
+    """Which is the f1 of tagging every word as it was tagged most often."""
+    from seqeval.metrics import f1_score
+
+    part, scores, opened = run
+    counts = {}
+    for one in part.train:
+        for word, tag in zip(one.words, one.tags, strict=True):
+            counts.setdefault(word, {}).setdefault(tag, 0)
+            counts[word][tag] += 1
+    heart = {word: max(tags, key=tags.__getitem__) for word, tags in counts.items()}
+    guess = [[heart.get(word, "O") for word in one.words] for one in part.dev]
+    by_heart = 100 * f1_score([list(one.tags) for one in part.dev], guess)
+    assert scores["f1"] > by_heart
+    assert opened.task.scores(opened.model, part.dev) == pytest.approx(scores)
+
+
+def test_tells_names_by_place(run):
+    part, _, opened = run
+    text = " ".join(part.train[0].words)
+    told = opened.predict(text)
+    assert told["entities"]
+    for entity in told["entities"]:
+        assert entity["kind"] in ("PER", "LOC", "ORG", "WORK")
+        assert text[entity["start"] : entity["end"]] == entity["value"] == entity["value"].strip()
+        assert f"{entity['kind']} = {entity['value']!r}" in opened.task.shown(told)
+
+
+def test_says_so_where_there_is_no_name(run):
+    opened = run[2]
+    assert opened.task.shown({"text": "hm", "entities": []}) == "hm\n  no names"
+
+
+@pytest.mark.parametrize("text", ["x", "🙂", "Анна живёт в Осло.", "我在北京", "हिन्दी", "<unk> <pad>", "Omar " * 1500])
+def test_any_text_can_be_read(run, text):
+    entities = run[2].predict(text)["entities"]
+    assert all(text[one["start"] : one["end"]] == one["value"] for one in entities)
+
+
+def test_no_text_gets_an_error(run):
+    with pytest.raises(ValueError, match="text must not be empty"):
+        run[2].predict(" ")
+
+
+def test_says_which_tag_it_never_saw(run):
+    opened = run[2]
+    with pytest.raises(ValueError, match=r"label 'B-SHIP' was not in the training split, which had O, B-LOC, I-LOC"):
+        opened.task.scores(opened.model, [Tagged(("Vasa",), ("B-SHIP",))])
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ("Anna\tB-PER\nOslo\tI-LOC\n", r"train.tsv:2: tag 'I-LOC' follows 'B-PER'"),
+        ("Anna\tPER\n", r"train.tsv:1: tag 'PER' is none of O, B-..., I-..."),
+        ("Anna B-PER\n", r"train.tsv:1: expected word<TAB>tag"),
+    ],
+)
+def test_broken_files_are_named_with_the_line(tmp_path, lines, problem):
+    (tmp_path / "train.tsv").write_text(lines)
+    with pytest.raises(ValueError, match=problem):
+        Names.examples(tmp_path)
