@@ -60,6 +60,10 @@ class Task(ABC, Generic[Example]):
     def features(self, example: Example) -> Features:
         """What the model is trained on, as numbers."""
 
+    def rows(self, examples: Sequence[Example]) -> Sequence[Features]:
+        """What training goes through: an example a row, unless a task cuts them otherwise."""
+        return [self.features(example) for example in examples]
+
     def collate(self, batch: Sequence[Features]) -> dict[str, Tensor]:
         """A training batch: every list of numbers padded to the longest, labels with what is ignored."""
         return padded(batch, self.tokenizer.pad_token_id)
@@ -73,6 +77,10 @@ class Task(ABC, Generic[Example]):
     @abstractmethod
     def shown(self, prediction: Mapping[str, Any]) -> str:
         """A prediction for people, in a line or a few."""
+
+    def notes(self) -> dict[str, str]:
+        """What must stand beside the scores for others to compare with them, a library's signature for one."""
+        return {}
 
     def tune(self, model: PreTrainedModel, dev: Sequence[Example]) -> None:
         """Set what is not learned by gradients, on the dev split, after training."""

@@ -70,7 +70,7 @@ def train_task(
     model = task.model_class(task.config(options))
     outcome = fit(
         model,
-        [task.features(example) for example in splits.train],
+        task.rows(splits.train),
         task.collate,
         settings=settings,
         folder=folder,

@@ -1,0 +1,20 @@
+"""Runs that take seconds, for tests of tasks."""
+
+from twofold.tasks.options import ModelOptions
+from twofold.training import Settings
+from twofold.training.run import train_task
+
+SETTINGS = {"learning_rate": 4e-3, "log_steps": 50, "save_seconds": None, "device": "cpu"}
+
+
+def trained(name, folder, *, choices=None, data=None, options=None, **settings):
+    """One look at dev, at the end, unless settings say otherwise."""
+    steps = settings.get("steps", 60)
+    return train_task(
+        name,
+        folder=folder,
+        options=ModelOptions(**(options or {})),
+        settings=Settings(**{**SETTINGS, "steps": steps, "evaluate_steps": steps, **settings}),
+        choices=choices,
+        data=data,
+    )
