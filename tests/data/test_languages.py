@@ -16,7 +16,7 @@ def folder_of(tmp_path, *names):
     ("names", "given", "found"),
     [
         (["train.en", "train.de"], {}, ("en", "de")),
-        (["train.de.gz", "train.en.gz", "README.md", "notes.txt"], {}, ("en", "de")),
+        (["train.de.gz", "train.en.gz", "README.md", "train.txt", "dev.tsv.gz"], {}, ("en", "de")),
         (["train.de", "train.fr"], {}, ("de", "fr")),
         (["train.en", "train.de"], {"source": "de"}, ("de", "en")),
         (["train.en", "train.de"], {"target": "en"}, ("de", "en")),

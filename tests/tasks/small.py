@@ -1,5 +1,8 @@
 """Runs that take seconds, for tests of tasks."""
 
+import math
+from collections import Counter
+
 from twofold.tasks.options import ModelOptions
 from twofold.training import Settings
 from twofold.training.run import train_task
@@ -18,3 +21,10 @@ def trained(name, folder, *, choices=None, data=None, options=None, **settings):
         choices=choices,
         data=data,
     )
+
+
+def unigram_nats(train, text):
+    """Of a model that knows how often each character comes, and nothing else."""
+    counts = Counter(train)
+    total = sum(counts.values()) + len(set(text) | set(counts))
+    return -sum(math.log((counts[one] + 1) / total) for one in text) / len(text)

@@ -2,13 +2,12 @@
 
 import json
 import math
-from collections import Counter
 from itertools import chain
 
 import pytest
 import torch
 
-from tests.tasks.small import trained
+from tests.tasks.small import trained, unigram_nats
 from twofold.cli import main
 from twofold.data.embedded.lm import stories
 from twofold.tasks.decoding import Decoding
@@ -39,13 +38,6 @@ def run(tmp_path_factory):
     choices = LanguageChoices(context_length=32)
     told = trained("lm", folder / "run", choices=choices, data=folder / "data", steps=80, batch_size=16)
     return open_run(folder / "run"), told
-
-
-def unigram_nats(train, text):
-    """Of a model that knows how often each character comes, and nothing else."""
-    counts = Counter(train)
-    total = sum(counts.values()) + len(set(text) | set(counts))
-    return -sum(math.log((counts[one] + 1) / total) for one in text) / len(text)
 
 
 def test_it_learns_more_than_how_common_characters_are(run):

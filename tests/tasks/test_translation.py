@@ -1,6 +1,7 @@
 """Translation: learned from parallel files, scored as sacreBLEU scores, in any script and direction."""
 
 import json
+from itertools import product
 
 import pytest
 import sacrebleu
@@ -8,15 +9,31 @@ import torch
 
 from tests.tasks.small import trained
 from twofold.cli import main
-from twofold.data.embedded.translation import english_to_german
-from twofold.data.examples import Pair
+from twofold.data.examples import Pair, Splits
 from twofold.tasks.decoding import Decoding
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.pairs import LONGEST
 from twofold.tasks.runs import open_run
 from twofold.tasks.translation import Translation, TranslationChoices
 
-PAIRS = english_to_german(train=300, dev=30, test=30)
+WORDS = (
+    {"red": "rote", "old": "alte", "small": "kleine", "young": "junge", "good": "gute", "black": "schwarze"},
+    {"dog": "Hund", "king": "König", "baker": "Bäcker", "man": "Mann", "bear": "Bär", "son": "Sohn"},
+    {"sleeps": "schläft", "sings": "singt", "laughs": "lacht", "goes home": "geht nach Hause"},
+)
+
+
+def sentences():
+    """Small enough to be learned in seconds; every tenth is for dev and test."""
+    pairs = [
+        Pair(f"The {' '.join(words)}.", f"Der {' '.join(kind[word] for kind, word in zip(WORDS, words, strict=True))}.")
+        for words in product(*WORDS)
+    ]
+    held = pairs[::10]
+    return Splits([pair for pair in pairs if pair not in held], held, held)
+
+
+PAIRS = sentences()
 
 
 def untrained(task):
@@ -31,8 +48,17 @@ def run(tmp_path_factory):
         pairs = getattr(PAIRS, split)
         (folder / f"{split}.en").write_text("\n".join(pair.source for pair in pairs), encoding="utf-8")
         (folder / f"{split}.de").write_text("\n".join(pair.target for pair in pairs), encoding="utf-8")
-    choices = TranslationChoices(vocabulary=600)
-    told = trained("translation", folder / "run", choices=choices, data=folder, steps=150, batch_size=32)
+    choices = TranslationChoices(vocabulary=400)
+    told = trained(
+        "translation",
+        folder / "run",
+        choices=choices,
+        data=folder,
+        options={"dropout": 0.0},
+        steps=80,
+        batch_size=16,
+        learning_rate=2e-3,
+    )
     return open_run(folder / "run"), told
 
 
@@ -40,7 +66,7 @@ def test_it_learns_more_than_to_copy(run):
     _, told = run
     truth = [pair.target for pair in PAIRS.dev]
     copied = sacrebleu.corpus_bleu([pair.source for pair in PAIRS.dev], [truth]).score
-    assert told.scores["bleu"] > copied + 5
+    assert told.scores["bleu"] > copied + 20
     assert told.scores["chrf"] > 30
 
 

@@ -13,6 +13,7 @@ VERBS = {
 }
 # What a package that is not installed is part of.
 EXTRAS = {"tyro": "cli", "rich": "cli", "transformers": "train", "sklearn": "train", "seqeval": "train"}
+EXTRAS |= {"sacrebleu": "train", "rouge_score": "train"}
 
 HELP = """usage: twofold VERB ...
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from twofold.data.files import NAMES, DataError
+from twofold.data.files import ENDINGS, NAMES, DataError
 
 SPLIT = "|".join(name for names in NAMES.values() for name in names)
 # train.en, test2016.de.gz, train.en-de.en
@@ -16,6 +16,7 @@ def languages_of(folder: Path | str, source: str | None = None, target: str | No
     if not folder.is_dir():
         raise DataError(folder, None, "is no folder, expected one with files such as train.en and train.de")
     found = [match for path in sorted(folder.iterdir()) if (match := FILE.fullmatch(path.name))]
+    found = [match for match in found if f".{match['language']}" not in (*ENDINGS, ".gz")]
     pairs = {tuple(match["pair"].split("-")) for match in found if match["pair"]}
     there = sorted({match["language"] for match in found})
     for name, language in (("source", source), ("target", target)):

@@ -22,10 +22,11 @@ from twofold.data.readers import read_texts
 from twofold.data.vocabulary import train_tokenizer
 from twofold.models.configs import DecoderConfig
 from twofold.models.decoder import DecoderForCausalLM
+from twofold.models.recurrent import RecurrentForCausalLM
 from twofold.tasks.decoding import Decoding
 from twofold.tasks.generation import Aloud, Say, WritingTask, chance, decoded
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.sizes import sized
+from twofold.tasks.sizes import recurrent, sized
 from twofold.tasks.task import IGNORED, Features, padded
 
 # Tokens whose logits are computed at once when scoring.
@@ -56,6 +57,7 @@ class LanguageModelling(WritingTask[str]):
     metric = "perplexity"
     higher_is_better = False
     model_class = DecoderForCausalLM
+    recurrent_class = RecurrentForCausalLM
     Choices = LanguageChoices
 
     @classmethod
@@ -75,6 +77,8 @@ class LanguageModelling(WritingTask[str]):
         return {"epochs": 2.0, "batch_size": 32, "learning_rate": {"tiny": 4e-3, "small": 2e-3, "base": 1e-3}[size]}
 
     def config(self, options: ModelOptions) -> PreTrainedConfig:
+        if options.model != "transformer":
+            return recurrent(options, len(self.tokenizer))
         return sized(DecoderConfig, options, len(self.tokenizer), max_position_embeddings=self.state["context"])
 
     def features(self, example: str) -> Features:

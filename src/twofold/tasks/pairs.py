@@ -10,11 +10,12 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from twofold.data.examples import Pair
 from twofold.data.vocabulary import train_tokenizer
 from twofold.models.configs import Seq2SeqConfig
+from twofold.models.recurrent_seq2seq import RecurrentForConditionalGeneration
 from twofold.models.seq2seq import Seq2SeqForConditionalGeneration
 from twofold.tasks.decoding import Decoding
 from twofold.tasks.generation import Aloud, Say, WritingTask, chance, decoded
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.sizes import sized
+from twofold.tasks.sizes import recurrent, sized
 from twofold.tasks.task import Features, batches
 
 # Most tokens of a source, and of what is written.
@@ -39,6 +40,7 @@ class PairTask(WritingTask[Pair]):
     """One table of tokens for both sides. A source that is too long loses its end."""
 
     model_class = Seq2SeqForConditionalGeneration
+    recurrent_class = RecurrentForConditionalGeneration
 
     @classmethod
     def learned(cls, train: Sequence[Pair], choices: PairChoices) -> tuple[Any, dict[str, Any]]:
@@ -49,6 +51,8 @@ class PairTask(WritingTask[Pair]):
         return tokenizer, {"beams": choices.beams, "longest": min(longest * 3 // 2 + 10, LONGEST)}
 
     def config(self, options: ModelOptions) -> PreTrainedConfig:
+        if options.model != "transformer":
+            return recurrent(options, len(self.tokenizer))
         return sized(Seq2SeqConfig, options, len(self.tokenizer), max_position_embeddings=LONGEST)
 
     def features(self, example: Pair) -> Features:

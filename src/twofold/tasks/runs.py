@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 import twofold.models  # noqa: F401 - makes the Auto classes know our models
 from twofold.data.examples import Splits
@@ -108,4 +108,4 @@ def open_run(path: Path | str) -> Run:
     task = reopened(folder)
     if not (folder / "model.safetensors").is_file():
         raise ValueError(f"{folder} has no model yet: its training is not finished; go on with --resume")
-    return Run(folder, task, task.model_class.from_pretrained(folder).eval())
+    return Run(folder, task, task.class_of(AutoConfig.from_pretrained(folder)).from_pretrained(folder).eval())

@@ -22,7 +22,7 @@ def most_telling(train: Sequence[str]) -> Callable[[str], str]:
     """A function from a text to its sentence of the greatest mean TF-IDF weight, counted on the texts of train."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    counted = TfidfVectorizer().fit(train)
+    counted = TfidfVectorizer(norm=None).fit(train)
 
     def summary(text: str) -> str:
         parts = sentences(text)
