@@ -156,6 +156,15 @@ def test_texts_that_end_are_ended():
     assert task.write(model, "a", Decoding(max_new_tokens=5)) == ""
 
 
+def test_one_long_text_never_ends():
+    task = task_of(["abab"], context_length=8)
+    model = untrained(task)
+    model.lm_head.weight = torch.nn.Parameter(torch.zeros_like(model.lm_head.weight))
+    model.lm_head.bias = torch.nn.Parameter(torch.zeros(len(task.tokenizer)).index_fill(0, torch.tensor([2]), 9.0))
+    model.lm_head.bias.data[task.tokenizer.convert_tokens_to_ids("b")] = 5.0
+    assert task.write(model, "a", Decoding(max_new_tokens=12)) == "b" * 12
+
+
 def test_a_context_has_a_least_length():
     with pytest.raises(ValueError, match="context_length must be at least 4, got 3"):
         LanguageChoices(context_length=3)

@@ -12,8 +12,10 @@ VERBS = {
     "bench": "measure split against standard attention on this machine",
 }
 # What a package that is not installed is part of.
-EXTRAS = {"tyro": "cli", "rich": "cli", "transformers": "train", "sklearn": "train", "seqeval": "train"}
-EXTRAS |= {"sacrebleu": "train", "rouge_score": "train"}
+EXTRAS = {
+    **dict.fromkeys(("tyro", "rich"), "cli"),
+    **dict.fromkeys(("transformers", "sklearn", "seqeval", "sacrebleu", "rouge_score"), "train"),
+}
 
 HELP = """usage: twofold VERB ...
 

@@ -29,10 +29,11 @@ class WritingTask(Task[Example]):
         Without `decoding` it is done in the task's own way, as in `predict`.
         """
 
-    def arguments(self, decoding: Decoding) -> dict[str, Any]:
-        """For `generate` of transformers: how to choose, and what is no text."""
+    def arguments(self, decoding: Decoding, *, ends: bool = True) -> dict[str, Any]:
+        """For `generate` of transformers: how to choose, and what is no text. Without `ends` it writes on and on."""
         tokenizer = self.tokenizer
         never = [tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.unk_token_id]
+        never += [] if ends else [tokenizer.eos_token_id]
         return decoding.as_arguments() | {"suppress_tokens": never}
 
 

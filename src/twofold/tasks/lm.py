@@ -135,7 +135,7 @@ class LanguageModelling(WritingTask[str]):
             prompted = [self.tokenizer.bos_token_id, *prompted]
         made: list[int] = []
         with chance(decoding.seed, model):
-            while len(made) < decoding.max_new_tokens and end not in made[-1:]:
+            while len(made) < decoding.max_new_tokens and end not in made:
                 read = [*prompted, *made]
                 # Room for as much as is wanted, but never by forgetting more than half of a context.
                 room = min(decoding.max_new_tokens - len(made), context // 2)
@@ -145,9 +145,8 @@ class LanguageModelling(WritingTask[str]):
                     input_ids=ids,
                     attention_mask=torch.ones_like(ids),
                     max_new_tokens=min(decoding.max_new_tokens - len(made), context - len(read)),
-                    eos_token_id=end if self.state["ends"] else None,
                     streamer=aloud,
-                    **self.arguments(decoding),
+                    **self.arguments(decoding, ends=self.state["ends"]),
                 )
                 made += found[0, len(read) :].tolist()
         return decoded(self.tokenizer, made)
