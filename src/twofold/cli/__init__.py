@@ -9,10 +9,14 @@ VERBS = {
     "train": "train a model for a task, from an embedded set or from files",
     "evaluate": "score a run on a split",
     "predict": "what a run makes of a text",
+    "generate": "text from a run whose model writes",
     "bench": "measure split against standard attention on this machine",
 }
 # What a package that is not installed is part of.
-EXTRAS = {"tyro": "cli", "rich": "cli", "transformers": "train", "sklearn": "train", "seqeval": "train"}
+EXTRAS = {
+    **dict.fromkeys(("tyro", "rich"), "cli"),
+    **dict.fromkeys(("transformers", "sklearn", "seqeval", "sacrebleu", "rouge_score"), "train"),
+}
 
 HELP = """usage: twofold VERB ...
 

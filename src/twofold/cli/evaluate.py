@@ -41,9 +41,12 @@ def run(words: Sequence[str]) -> int:
     opened.task.write_files(chosen.run, opened.model, examples)
     if chosen.json:
         told = {"run": str(chosen.run), "split": chosen.split, "examples": len(examples), "scores": scores}
+        told |= {"notes": notes} if (notes := opened.task.notes()) else {}
         sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
     else:
         from twofold.cli.tables import scores_table, show
 
         show(scores_table(scores, f"{opened.task.name}: {len(examples)} examples of the {chosen.split} split"))
+        for name, note in opened.task.notes().items():
+            sys.stdout.write(f"{name}: {note}\n")
     return 0

@@ -8,6 +8,9 @@ from typing import Literal
 class ModelOptions:
     """Which model to train."""
 
+    model: Literal["transformer", "rnn", "lstm", "gru"] = "transformer"
+    """A transformer, or recurrent layers of a kind where the task offers them; what follows of attention, recipe, init
+    and matching is of transformers."""
     attention: Literal["standard", "split_key", "split_value", "split_kv"] = "split_kv"
     """What of a token's own key and value is apart from those for the others."""
     size: Literal["tiny", "small", "base"] = "tiny"

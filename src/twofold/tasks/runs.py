@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from twofold.data.examples import Splits
 from twofold.models.loading import load_as
@@ -109,4 +109,8 @@ def open_run(path: Path | str) -> Run:
     if not (folder / "model.safetensors").is_file():
         raise ValueError(f"{folder} has no model yet: its training is not finished; go on with --resume")
     task.opened_in(folder)
-    return Run(folder, task, load_as(folder, task.model_class))
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{folder} has no readable config.json: {error}") from error
+    return Run(folder, task, load_as(folder, task.class_of(config)))

@@ -4,6 +4,7 @@ from typing import Any, TypeVar
 
 from twofold.models.configs import TransformerConfig
 from twofold.models.matching import matched
+from twofold.models.recurrent_config import RecurrentConfig
 from twofold.tasks.options import ModelOptions
 
 # Width, layers and heads.
@@ -14,6 +15,8 @@ Config = TypeVar("Config", bound=TransformerConfig)
 
 def sized(config: type[Config], options: ModelOptions, vocab_size: int, **more: Any) -> Config:
     """A configuration of that kind, size and attention."""
+    if options.model != "transformer":
+        raise ValueError(f"model must be transformer for this task, got {options.model!r}")
     width, layers, heads = SIZES[options.size]
     made = config(
         vocab_size=vocab_size,
@@ -28,3 +31,16 @@ def sized(config: type[Config], options: ModelOptions, vocab_size: int, **more: 
         **more,
     )
     return matched(made, options.attention) if options.matched else made
+
+
+def recurrent(options: ModelOptions, vocab_size: int, **more: Any) -> RecurrentConfig:
+    """The same of recurrent layers."""
+    width, layers, _ = SIZES[options.size]
+    return RecurrentConfig(
+        vocab_size=vocab_size,
+        hidden_size=width,
+        num_hidden_layers=layers,
+        cell=options.model,
+        hidden_dropout=options.dropout,
+        **more,
+    )

@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from twofold.data.examples import Splits
+from twofold.models.recurrent_config import RecurrentConfig
 from twofold.tasks.options import ModelOptions
 
 Example = TypeVar("Example")
@@ -27,6 +28,8 @@ class Task(ABC, Generic[Example]):
     """The number on the dev split by which the best model is chosen."""
     higher_is_better: ClassVar[bool] = True
     model_class: ClassVar[type[PreTrainedModel]]
+    recurrent_class: ClassVar[type[PreTrainedModel] | None] = None
+    """The same of recurrent layers, where this task offers them."""
     Choices: ClassVar[type[Any] | None] = None
     """What a user may choose about this task alone: a frozen dataclass of plain JSON values, each with a default.
 
@@ -56,9 +59,19 @@ class Task(ABC, Generic[Example]):
     @abstractmethod
     def config(self, options: ModelOptions) -> PreTrainedConfig: ...
 
+    def class_of(self, config: PreTrainedConfig) -> type[PreTrainedModel]:
+        """Which of the two a configuration is for."""
+        if self.recurrent_class is not None and isinstance(config, RecurrentConfig):
+            return self.recurrent_class
+        return self.model_class
+
     @abstractmethod
     def features(self, example: Example) -> Features:
         """What the model is trained on, as numbers."""
+
+    def rows(self, examples: Sequence[Example]) -> Sequence[Features]:
+        """What training goes through: an example a row, unless a task cuts them otherwise."""
+        return [self.features(example) for example in examples]
 
     def collate(self, batch: Sequence[Features]) -> dict[str, Tensor]:
         """A training batch: every list of numbers padded to the longest, labels with what is ignored."""
@@ -73,6 +86,10 @@ class Task(ABC, Generic[Example]):
     @abstractmethod
     def shown(self, prediction: Mapping[str, Any]) -> str:
         """A prediction for people, in a line or a few."""
+
+    def notes(self) -> dict[str, str]:
+        """What must stand beside the scores for others to compare with them, a library's signature for one."""
+        return {}
 
     def tune(self, model: PreTrainedModel, dev: Sequence[Example]) -> None:
         """Set what is not learned by gradients, on the dev split, after training."""

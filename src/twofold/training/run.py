@@ -67,10 +67,11 @@ def train_task(
         if is_main_process():
             write_task(folder, task, options=options, **told)
     torch.manual_seed(settings.seed)
-    model = task.model_class(task.config(options))
+    config = task.config(options)
+    model = task.class_of(config)(config)
     outcome = fit(
         model,
-        [task.features(example) for example in splits.train],
+        task.rows(splits.train),
         task.collate,
         settings=settings,
         folder=folder,

@@ -1,0 +1,61 @@
+"""`twofold generate`: text from a run whose model writes."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from twofold.cli.arguments import parse
+from twofold.tasks.decoding import Decoding
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generate:
+    """Write text: how a prompt goes on, its translation, its summary.
+
+    For example: twofold generate runs/lm --prompt "One morning" --temperature 0.8 --seed 3
+    """
+
+    run: tyro.conf.Positional[Path]
+    """The run's folder."""
+    prompt: str
+    """What to go on with, or to answer."""
+    stream: bool = False
+    """Print every piece as soon as it is written."""
+    json: bool = False
+    """Print JSON."""
+    decoding: Annotated[Decoding, tyro.conf.OmitArgPrefixes] = field(default_factory=Decoding)
+
+
+def run(words: Sequence[str]) -> int:
+    try:
+        chosen = parse(Generate, words, "twofold generate")
+    except SystemExit:  # --help
+        return 0
+    if chosen.stream and chosen.json:
+        raise ValueError("stream is for people and json for programs: give one of --stream and --json")
+    if chosen.stream and chosen.decoding.beams > 1:
+        raise ValueError(f"stream must be off for {chosen.decoding.beams} beams: only the end tells which was the best")
+    from twofold.tasks.generation import WritingTask
+    from twofold.tasks.runs import open_run
+
+    opened = open_run(chosen.run)
+    if not isinstance(opened.task, WritingTask):
+        raise ValueError(f"{chosen.run} is a run of {opened.task.name}, which writes no text: see twofold predict")
+    say = _say if chosen.stream else None
+    text = opened.task.write(opened.model, chosen.prompt, chosen.decoding, say)
+    if chosen.json:
+        told = {"prompt": chosen.prompt, "text": text, "decoding": asdict(chosen.decoding)}
+        _say(json.dumps(told, ensure_ascii=False) + "\n")
+    else:
+        _say("\n" if chosen.stream else f"{text}\n")
+    return 0
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

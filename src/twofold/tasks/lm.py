@@ -1,0 +1,192 @@
+"""Language models of characters, words or byte pairs: how likely a text is, and how it goes on.
+
+Texts lie end to end in one stream of tokens. Training cuts pieces of the context's length out of it, elsewhere every
+time. Scoring slides a window over it by half of its length, so that every token but the first few is predicted from at
+least half a context, and every token is counted once.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from twofold.data.embedded.lm import stories
+from twofold.data.examples import Splits
+from twofold.data.readers import read_texts
+from twofold.data.vocabulary import train_tokenizer
+from twofold.models.configs import DecoderConfig
+from twofold.models.decoder import DecoderForCausalLM
+from twofold.models.recurrent import RecurrentForCausalLM
+from twofold.tasks.decoding import Decoding
+from twofold.tasks.generation import Aloud, Say, WritingTask, chance, decoded
+from twofold.tasks.options import ModelOptions
+from twofold.tasks.sizes import recurrent, sized
+from twofold.tasks.task import IGNORED, Features, padded
+
+# Tokens whose logits are computed at once when scoring.
+AT_ONCE = 8192
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LanguageChoices:
+    """How text is read."""
+
+    tokenization: Literal["char", "word", "bpe"] = "char"
+    """What a token is: a character, a word, or a byte pair."""
+    vocabulary: int = 8192
+    """Most tokens, of words or byte pairs. Words beyond are unknown."""
+    context_length: int = 256
+    """Most tokens that the model reads at once."""
+
+    def __post_init__(self) -> None:
+        if self.context_length < 4:
+            raise ValueError(f"context_length must be at least 4, got {self.context_length}")
+
+
+USUAL = LanguageChoices()
+
+
+class LanguageModelling(WritingTask[str]):
+    name = "lm"
+    metric = "perplexity"
+    higher_is_better = False
+    model_class = DecoderForCausalLM
+    recurrent_class = RecurrentForCausalLM
+    Choices = LanguageChoices
+
+    @classmethod
+    def examples(cls, data: Path | None, seed: int = 0, choices: LanguageChoices = USUAL) -> Splits[str]:
+        del choices
+        return stories(seed) if data is None else read_texts(data)
+
+    @classmethod
+    def prepared(cls, train: Sequence[str], choices: LanguageChoices = USUAL) -> Self:
+        kind = choices.tokenization
+        tokenizer = train_tokenizer(train, kind, size=choices.vocabulary)
+        # One long text never ends; several do, and a model of them learns where.
+        return cls(tokenizer, {"tokenization": kind, "context": choices.context_length, "ends": len(train) > 1})
+
+    @classmethod
+    def settings(cls, size: str) -> dict[str, Any]:
+        return {"epochs": 2.0, "batch_size": 32, "learning_rate": {"tiny": 4e-3, "small": 2e-3, "base": 1e-3}[size]}
+
+    def config(self, options: ModelOptions) -> PreTrainedConfig:
+        if options.model != "transformer":
+            return recurrent(options, len(self.tokenizer))
+        return sized(DecoderConfig, options, len(self.tokenizer), max_position_embeddings=self.state["context"])
+
+    def features(self, example: str) -> Features:
+        """Of a whole text."""
+        ids = self._stream([example])
+        return {"input_ids": ids, "labels": ids}
+
+    def rows(self, examples: Sequence[str]) -> list[Features]:
+        """Pieces of the stream, twice as long as the context: `collate` cuts one context out of each."""
+        stream, context = self._stream(examples), self.state["context"]
+        starts = range(0, max(1, len(stream) - context), context)
+        return [{"input_ids": stream[start : start + 2 * context]} for start in starts]
+
+    def collate(self, batch: Sequence[Features]) -> dict[str, Tensor]:
+        """One context of every piece, beginning elsewhere every time, so that no token always has the same past."""
+        cut = []
+        for features in batch:
+            ids = features["input_ids"]
+            start = int(torch.randint(max(1, len(ids) - self.state["context"] + 1), ()))
+            ids = ids[start : start + self.state["context"]]
+            cut.append({"input_ids": ids, "labels": ids})
+        return padded(cut, self.tokenizer.pad_token_id)
+
+    @torch.no_grad()
+    def scores(self, model: PreTrainedModel, examples: Sequence[str]) -> dict[str, float]:
+        """perplexity of a token; nats and bits of a character, which tokenizations can be compared by.
+
+        Of several texts, each one's end is predicted too, and counts as a character. Words hide how the unknown ones
+        are spelt, so of words there is no figure for characters, but the share of unknown words in per cent.
+        """
+        total, tokens = 0.0, 0
+        for ids, targets in self._windows(self._stream(examples)):
+            ids, targets = ids.to(model.device), targets.to(model.device)
+            logits = model(input_ids=ids, use_cache=False).logits.float()
+            total += cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum").item()
+            tokens += int((targets != IGNORED).sum())
+        scores = {"perplexity": math.exp(min(total / max(tokens, 1), 700.0))}
+        if self.state["tokenization"] == "word":
+            known = self._stream(examples)
+            return scores | {"unknown_words": 100 * known.count(self.tokenizer.unk_token_id) / max(len(known), 1)}
+        characters = sum(map(len, examples)) + (len(examples) if self.state["ends"] else 0)
+        nats = total / characters
+        return scores | {"nats_per_character": nats, "bits_per_character": nats / math.log(2)}
+
+    def write(
+        self, model: PreTrainedModel, prompt: str, decoding: Decoding | None = None, say: Say | None = None
+    ) -> str:
+        """How the prompt goes on. A text longer than the context is written in pieces, each from half a context."""
+        decoding = decoding or Decoding(temperature=0.8, top_p=0.95)
+        context, end = self.state["context"], self.tokenizer.eos_token_id
+        aloud = None if say is None else Aloud(self.tokenizer, say)
+        prompted = self._tokens(prompt)
+        if self.state["ends"] or not prompted:
+            prompted = [self.tokenizer.bos_token_id, *prompted]
+        made: list[int] = []
+        with chance(decoding.seed, model):
+            while len(made) < decoding.max_new_tokens and end not in made:
+                read = [*prompted, *made]
+                # Room for as much as is wanted, but never by forgetting more than half of a context.
+                room = min(decoding.max_new_tokens - len(made), context // 2)
+                read = read[-(context - room) :]
+                ids = torch.tensor([read], device=model.device)
+                found: Any = model.generate(  # type: ignore[not-callable]
+                    input_ids=ids,
+                    attention_mask=torch.ones_like(ids),
+                    max_new_tokens=min(decoding.max_new_tokens - len(made), context - len(read)),
+                    streamer=aloud,
+                    **self.arguments(decoding, ends=self.state["ends"]),
+                )
+                made += found[0, len(read) :].tolist()
+        return decoded(self.tokenizer, made)
+
+    def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
+        return {"text": text, "continuation": self.write(model, text)}
+
+    def shown(self, prediction: Mapping[str, Any]) -> str:
+        between = " " if self.state["tokenization"] == "word" else ""
+        return f"{prediction['text']}{between}{prediction['continuation']}"
+
+    def _tokens(self, text: str) -> list[int]:
+        return list(self.tokenizer(text)["input_ids"])
+
+    def _stream(self, texts: Sequence[str]) -> list[int]:
+        """All texts in a row. Each begins with bos, and where texts end at all, it ends with eos."""
+        stream: list[int] = []
+        for text in texts:
+            stream += [self.tokenizer.bos_token_id, *self._tokens(text)]
+            if self.state["ends"]:
+                stream.append(self.tokenizer.eos_token_id)
+        return stream
+
+    def _windows(self, stream: list[int]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Batches of windows over the stream and what each position is to predict; all else, and bos, is ignored."""
+        context = self.state["context"]
+        step = context // 2
+        rows: list[tuple[list[int], list[int]]] = []
+        for start in range(0, max(1, len(stream) - 1 - context + step), step):
+            ids = stream[start : start + context]
+            targets = stream[start + 1 : start + context + 1]
+            ids = ids[: len(targets)]
+            seen = 0 if start == 0 else context - step
+            told = [
+                IGNORED if place < seen or target == self.tokenizer.bos_token_id else target
+                for place, target in enumerate(targets)
+            ]
+            missing = context - len(ids)
+            rows.append((ids + [self.tokenizer.pad_token_id] * missing, told + [IGNORED] * missing))
+        size = max(1, AT_ONCE // context)
+        for start in range(0, len(rows), size):
+            ids, targets = zip(*rows[start : start + size], strict=True)
+            yield torch.tensor(ids), torch.tensor(targets)

@@ -1,0 +1,72 @@
+"""From a text to its summary, scored by ROUGE."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from transformers import PreTrainedModel
+
+from twofold.data.embedded.summarization import match_reports
+from twofold.data.examples import Pair, Splits
+from twofold.data.readers import read_summaries
+from twofold.tasks.pairs import PairChoices, PairTask
+
+USUAL = PairChoices()
+# A character of a script without spaces, or a word.
+WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
+
+
+class Summarization(PairTask):
+    name = "summarization"
+    metric = "rouge_l"
+    Choices = PairChoices
+
+    @classmethod
+    def examples(cls, data: Path | None, seed: int = 0, choices: PairChoices = USUAL) -> Splits[Pair]:
+        del choices
+        return match_reports(seed) if data is None else read_summaries(data)
+
+    @classmethod
+    def prepared(cls, train: Sequence[Pair], choices: PairChoices = USUAL) -> Self:
+        return cls(*cls.learned(train, choices))
+
+    @classmethod
+    def settings(cls, size: str) -> dict[str, Any]:
+        return {"epochs": 4.0, "batch_size": 32, "learning_rate": {"tiny": 2e-3, "small": 1e-3, "base": 5e-4}[size]}
+
+    def scores(self, model: PreTrainedModel, examples: Sequence[Pair]) -> dict[str, float]:
+        """F1 of ROUGE-1, ROUGE-2 and ROUGE-L, in per cent."""
+        return rouge(self.written(model, [pair.source for pair in examples], self.usual_decoding), examples)
+
+    def notes(self) -> dict[str, str]:
+        from importlib.metadata import version
+
+        return {"rouge": f"rouge-score {version('rouge-score')}, stemmed, mean F1 over texts, times 100"}
+
+    def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
+        return {"text": text, "summary": self.write(model, text)}
+
+    def shown(self, prediction: Mapping[str, Any]) -> str:
+        return str(prediction["summary"])
+
+
+def rouge(summaries: Sequence[str], examples: Sequence[Pair]) -> dict[str, float]:
+    """Mean F1 of summaries of any origin, in per cent."""
+    from rouge_score.rouge_scorer import RougeScorer
+    from rouge_score.tokenizers import DefaultTokenizer
+
+    kinds = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l"}
+    scorer = RougeScorer(list(kinds), tokenizer=_AnyScript(DefaultTokenizer(use_stemmer=True)))
+    found = [scorer.score(pair.target, summary) for summary, pair in zip(summaries, examples, strict=True)]
+    return {name: 100 * sum(one[kind].fmeasure for one in found) / len(found) for kind, name in kinds.items()}
+
+
+class _AnyScript:
+    """rouge-score's own words, whose tokenizer knows a to z alone; what has other letters is cut into words here."""
+
+    def __init__(self, usual: Any) -> None:
+        self.usual = usual
+
+    def tokenize(self, text: str) -> list[str]:
+        return self.usual.tokenize(text) if text.isascii() else WORD.findall(text.lower())

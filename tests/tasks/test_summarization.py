@@ -1,0 +1,100 @@
+"""Summarization: learned from pairs, scored as rouge-score scores, beside what needs no training."""
+
+import json
+
+import pytest
+from rouge_score.rouge_scorer import RougeScorer
+
+from tests.tasks.small import trained
+from twofold.data.embedded.summarization import match_reports
+from twofold.data.examples import Pair
+from twofold.tasks.pairs import PairChoices
+from twofold.tasks.runs import open_run
+from twofold.tasks.summarization import Summarization, rouge
+from twofold.tasks.summary_baselines import lead, most_telling, sentences
+
+REPORTS = match_reports(train=300, dev=30, test=30)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("summarization")
+    for split in ("train", "dev", "test"):
+        lines = [json.dumps({"text": pair.source, "summary": pair.target}) for pair in getattr(REPORTS, split)]
+        (folder / f"{split}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    choices = PairChoices(vocabulary=600)
+    told = trained("summarization", folder / "run", choices=choices, data=folder, steps=120, batch_size=16)
+    return open_run(folder / "run"), told
+
+
+def test_it_learns_more_than_the_first_sentence(run):
+    _, told = run
+    first = rouge([lead(pair.source) for pair in REPORTS.dev], REPORTS.dev)
+    telling = most_telling([pair.source for pair in REPORTS.train])
+    second = rouge([telling(pair.source) for pair in REPORTS.dev], REPORTS.dev)
+    assert told.scores["rouge_l"] > max(first["rouge_l"], second["rouge_l"]) + 5
+
+
+def test_a_reopened_run_scores_and_predicts_the_same(run):
+    opened, told = run
+    assert opened.task.scores(opened.model, opened.examples().dev) == pytest.approx(told.scores)
+    text = REPORTS.dev[0].source
+    first = opened.predict(text)
+    assert first == open_run(opened.folder).predict(text)
+    assert opened.task.shown(first) == first["summary"]
+    assert "rouge-score" in opened.task.notes()["rouge"]
+
+
+@pytest.mark.parametrize("text", ["猫は😀", "word " * 3000, "x"])
+def test_any_text_is_summarised(run, text):
+    assert isinstance(run[0].predict(text)["summary"], str)
+
+
+def test_nothing_cannot_be_summarised(run):
+    with pytest.raises(ValueError, match="prompt must hold some text, got ''"):
+        run[0].predict("")
+
+
+def test_scores_are_those_of_rouge_score():
+    pair, summary = Pair("text", "The Ravens beat the Rovers 4-2 in Lyon"), "Ravens beating Rovers, 4-1 in Lyon."
+    found = rouge([summary], [pair])
+    usual = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=True).score(pair.target, summary)
+    assert found == pytest.approx({name: 100 * usual[kind].fmeasure for kind, name in
+                                   (("rouge1", "rouge_1"), ("rouge2", "rouge_2"), ("rougeL", "rouge_l"))})  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["Привет, мир", "早上好世界", "كيف حالك"])
+def test_any_script_is_scored(text):
+    assert rouge([text], [Pair("x", text)])["rouge_1"] == pytest.approx(100)
+    assert rouge(["nothing of it"], [Pair("x", text)])["rouge_1"] == 0
+
+
+def test_bad_files_are_named(tmp_path):
+    (tmp_path / "train.jsonl").write_text('{"text": "a"}\n', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"train.jsonl:1: missing field 'summary'"):
+        Summarization.examples(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
+        ("no end\nhere", ["no end", "here"]),
+        ("", []),
+        ("3.5 m", ["3.5 m"]),
+    ],
+)
+def test_sentences(text, parts):
+    assert sentences(text) == parts
+    assert lead(text) == (parts[0] if parts else "")
+
+
+def test_lead_may_count_words():
+    assert lead("one two three four", words=2) == "one two"
+
+
+def test_the_most_telling_sentence_has_the_rarest_words():
+    telling = most_telling(["it was a match", "it was a day", "it was a goal by Novak"])
+    assert telling("It was. It was a match by Novak.") == "It was a match by Novak."
+    assert telling("") == ""
+    assert telling("unknown things") == "unknown things"
