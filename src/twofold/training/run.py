@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from twofold.models.loading import load_as
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.runs import chosen, read_task, reopened, task_class, write_task
 from twofold.training.distribution import is_main_process
@@ -68,7 +69,8 @@ def train_task(
             write_task(folder, task, options=options, **told)
     torch.manual_seed(settings.seed)
     config = task.config(options)
-    model = task.class_of(config)(config)
+    model_class = task.class_of(config)
+    model = model_class(config)
     outcome = fit(
         model,
         task.rows(splits.train),
@@ -81,11 +83,14 @@ def train_task(
         progress=progress,
         resume=resume,
     )
-    task.tune(model, splits.dev)
-    if is_main_process():
-        # Tuned again after a kill in between, since it follows from the model and the dev split alone.
-        write_model(model, folder, None)
-        task.write_files(folder, model, splits.dev)
-        write_task(folder, task, options=options, **told)
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    return Trained(outcome, parameters, task.scores(model, splits.dev))
+    if not is_main_process():
+        return Trained(outcome, parameters, {})
+    # As it was written: under FSDP this process has only a part of the other one. A kill in between costs nothing: what
+    # follows depends on the model and the dev split alone.
+    whole = load_as(folder, model_class)
+    task.tune(whole, splits.dev)
+    write_model(whole, folder, None)
+    task.write_files(folder, whole, splits.dev)
+    write_task(folder, task, options=options, **told)
+    return Trained(outcome, parameters, task.scores(whole, splits.dev))
