@@ -30,7 +30,7 @@ LONGEST = 256
 # Share of tokens that a training batch does not show.
 HIDDEN = 0.1
 # Share of questions for which a training batch asks in the document's own words: shared words are to count.
-QUOTED = 0.3
+QUOTED = 0.5
 TOP = 10
 
 Ranking = list[tuple[Document, float]]
@@ -73,7 +73,7 @@ class Retrieval(Task[Search]):
         # Buckets would go by the questions' lengths, and the documents are longer; large batches have more to tell
         # apart.
         return {
-            "epochs": 15.0,
+            "epochs": 10.0,
             "batch_size": 64,
             "buckets": False,
             "learning_rate": {"tiny": 2e-3, "small": 1e-3, "base": 5e-4}[size],
