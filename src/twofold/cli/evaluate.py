@@ -40,7 +40,7 @@ def run(words: Sequence[str]) -> int:
     if not examples:
         raise ValueError(f"{data} has no {chosen.split} split")
     scores = opened.task.scores(opened.model, examples)
-    opened.task.write_files(chosen.run, opened.model, examples)
+    opened.task.write_files(chosen.run)
     if chosen.json:
         told = {"run": str(chosen.run), "split": chosen.split, "examples": len(examples), "scores": scores}
         sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")

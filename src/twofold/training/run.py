@@ -68,10 +68,11 @@ def train_task(
         resume=resume,
     )
     task.tune(model, splits.dev)
+    scores = task.scores(model, splits.dev)
     if is_main_process():
         # Tuned again after a kill in between, since it follows from the model and the dev split alone.
         write_model(model, folder, None)
-        task.write_files(folder, model, splits.dev)
+        task.write_files(folder)
         write_task(folder, task, options=options, **told)
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    return Trained(outcome, parameters, task.scores(model, splits.dev))
+    return Trained(outcome, parameters, scores)
