@@ -41,6 +41,33 @@ def test_public_names_are_listed_and_unknown_ones_refused():
     assert run(code) == "True False"
 
 
+@pytest.mark.parametrize(("name", "extra"), [("load", "models"), ("open_run", "train")])
+def test_a_name_whose_extra_is_missing_names_it(name, extra):
+    code = f"""
+import sys
+sys.modules["transformers"] = None
+try:
+    from twofold import {name}
+except ImportError as error:
+    print(error)
+"""
+    assert run(code) == f"transformers is not installed: pip install 'twofold[{extra}]'"
+
+
+def test_a_folder_that_is_none_is_told_through_the_public_names():
+    code = """
+import twofold
+for open_it in (twofold.load, twofold.open_run):
+    try:
+        open_it("no/such/folder")
+    except ValueError as error:
+        print(error)
+"""
+    told = run(code).splitlines()
+    assert "no/such/folder, which is none" in told[0]
+    assert told[1] == "no/such/folder is no run: there is no such folder"
+
+
 BLOCKED = "import sys; sys.modules.update(dict.fromkeys(['triton', 'transformers', 'tyro', 'rich', 'numpy']))\n"
 
 USE = """

@@ -212,6 +212,21 @@ def test_sentence_embeddings_have_length_one(pooling):
     torch.testing.assert_close(vectors.norm(dim=-1), torch.ones(2))
 
 
+@pytest.mark.parametrize("temperature", [0.05, 1.0])
+def test_sentence_embeddings_learn_which_document_is_theirs(temperature):
+    model = made(EncoderForSentenceEmbedding, similarity_temperature=temperature)
+    sentences, documents = tokens(), tokens(B=3, T=7)
+    given = {"document_input_ids": documents, "labels": torch.tensor([2, 0])}
+    nearness = model(sentences).pooler_output @ model(documents).pooler_output.mT / temperature
+    expected = torch.nn.functional.cross_entropy(nearness, given["labels"])
+    torch.testing.assert_close(model(sentences, **given).loss, expected)
+    # What is right as well is as if it were not there.
+    also = torch.tensor([[False, True, False], [False, True, False]])
+    expected = torch.nn.functional.cross_entropy(nearness[:, [0, 2]], torch.tensor([1, 0]))
+    torch.testing.assert_close(model(sentences, **given, also_right=also).loss, expected)
+    assert model(sentences).loss is None
+
+
 @pytest.mark.parametrize("kind", Kind)
 def test_learned_positions_end_somewhere(kind):
     model = made(EncoderModel, attention=kind, recipe="classic", positions="learned", max_position_embeddings=9)

@@ -161,6 +161,7 @@ def test_half_precision_and_shards_survive_saving(family, tmp_path):
         ({"num_key_value_heads": 3}, "num_key_value_heads must divide num_attention_heads 8, got 3"),
         ({"num_hidden_layers": 0}, "num_hidden_layers must be at least 1, got 0"),
         ({"goal_temperature": 0.0}, "goal_temperature must be above 0, got 0.0"),
+        ({"similarity_temperature": -1.0}, "similarity_temperature must be above 0, got -1.0"),
     ],
 )
 def test_bad_configurations_are_value_errors(config, changes, message):

@@ -115,7 +115,10 @@ def test_a_broken_index_is_refused_and_evaluation_mends_it(run, data, harm, mess
     opened = open_run(run)
     with pytest.raises(ValueError, match=message):
         opened.predict("roof")
-    opened.task.write_files(run, opened.model, opened.task.examples(data).test)
+    with pytest.raises(ValueError, match="no index to write yet"):
+        opened.task.write_files(run)
+    opened.task.scores(opened.model, opened.task.examples(data).test)
+    opened.task.write_files(run)
     assert open_run(run).predict("roof") == before
 
 

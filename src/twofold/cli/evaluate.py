@@ -38,7 +38,7 @@ def run(words: Sequence[str]) -> int:
     if not examples:
         raise ValueError(f"{chosen.data or 'what the run was trained on'} has no {chosen.split} split")
     scores = opened.task.scores(opened.model, examples)
-    opened.task.write_files(chosen.run, opened.model, examples)
+    opened.task.write_files(chosen.run)
     if chosen.json:
         told = {"run": str(chosen.run), "split": chosen.split, "examples": len(examples), "scores": scores}
         told |= {"notes": notes} if (notes := opened.task.notes()) else {}

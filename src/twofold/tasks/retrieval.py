@@ -30,7 +30,7 @@ LONGEST = 256
 # Share of tokens that a training batch does not show.
 HIDDEN = 0.1
 # Share of questions for which a training batch asks in the document's own words: shared words are to count.
-QUOTED = 0.3
+QUOTED = 0.5
 TOP = 10
 
 Ranking = list[tuple[Document, float]]
@@ -52,6 +52,8 @@ class Retrieval(Task[Search]):
     # Of the run that was opened or written, read when it is needed.
     folder: Path | None = None
     index: Index | None = None
+    # Of the collection that was searched for scores.
+    scored: Index | None = None
 
     @classmethod
     def examples(cls, data: Path | None, seed: int = 0) -> Splits[Search]:
@@ -73,7 +75,7 @@ class Retrieval(Task[Search]):
         # Buckets would go by the questions' lengths, and the documents are longer; large batches have more to tell
         # apart.
         return {
-            "epochs": 15.0,
+            "epochs": 10.0,
             "batch_size": 64,
             "buckets": False,
             "learning_rate": {"tiny": 2e-3, "small": 1e-3, "base": 5e-4}[size],
@@ -113,7 +115,9 @@ class Retrieval(Task[Search]):
     def scores(self, model: PreTrainedModel, examples: Sequence[Search]) -> dict[str, float]:
         """nDCG@10, RR@10 and R@10 as ir-measures computes them, from 0 to 1."""
         queries = self._vectors(model, [one.query.text for one in examples])
-        return ranking_scores([one.query for one in examples], self._indexed(model, examples[0]).search(queries, TOP))
+        documents = list(examples[0].documents.values())
+        self.scored = Index(documents, self._vectors(model, [document.text for document in documents]))
+        return ranking_scores([one.query for one in examples], self.scored.search(queries, TOP))
 
     def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
         if not text.strip():
@@ -130,9 +134,11 @@ class Retrieval(Task[Search]):
         found = [f"  {one['score']:5.2f}  {one['id']}: {_line(one['text'])}" for one in prediction["documents"]]
         return "\n".join([prediction["text"], *found])
 
-    def write_files(self, folder: Path, model: PreTrainedModel, examples: Sequence[Search]) -> None:
-        """The index of the examples' collection, which predictions then search."""
-        self.index = self._indexed(model, examples[0])
+    def write_files(self, folder: Path) -> None:
+        """The index of the collection that was scored, which predictions search from then on."""
+        if self.scored is None:
+            raise ValueError("there is no index to write yet: score the model on a split first")
+        self.index = self.scored
         self.index.write(folder)
 
     def opened_in(self, folder: Path) -> None:
@@ -149,10 +155,6 @@ class Retrieval(Task[Search]):
             ids > max(self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
         )
         return made | {"input_ids": ids.masked_fill(hidden, self.tokenizer.unk_token_id)}
-
-    def _indexed(self, model: PreTrainedModel, example: Search) -> Index:
-        documents = list(example.documents.values())
-        return Index(documents, self._vectors(model, [document.text for document in documents]))
 
     @torch.no_grad()
     def _vectors(self, model: PreTrainedModel, texts: Sequence[str]) -> Tensor:

@@ -95,9 +95,9 @@ class Task(ABC, Generic[Example]):
         """Set what is not learned by gradients, on the dev split, after training."""
         del model, dev
 
-    def write_files(self, folder: Path, model: PreTrainedModel, examples: Sequence[Example]) -> None:
-        """Put what predictions need beside model and state into a run's folder: after training, and after scoring."""
-        del folder, model, examples
+    def write_files(self, folder: Path) -> None:
+        """Put what predictions need beside model and state into a run's folder, as the last scoring left it."""
+        del folder
 
     def opened_in(self, folder: Path) -> None:
         """Told when a run is opened, for a task that wrote files there."""

@@ -90,7 +90,8 @@ def train_task(
     # follows depends on the model and the dev split alone.
     whole = load_as(folder, model_class)
     task.tune(whole, splits.dev)
+    scores = task.scores(whole, splits.dev)
     write_model(whole, folder, None)
-    task.write_files(folder, whole, splits.dev)
+    task.write_files(folder)
     write_task(folder, task, options=options, **told)
-    return Trained(outcome, parameters, task.scores(whole, splits.dev))
+    return Trained(outcome, parameters, scores)
