@@ -11,7 +11,7 @@ PROGRAMS := g++
 .PHONY: help setup system demo test test-oldest check bench docs clean
 
 help:
-	@echo "make demo    set up .venv, then compute the worked examples with split attention"
+	@echo "make demo    set up .venv, then train split_kv and standard on the embedded goals, compare and use them"
 	@echo "make test    set up .venv (and g++, if root), then run every test"
 	@echo "make test-oldest   set up .venv-oldest, then run the model tests with the oldest transformers supported"
 	@echo "make check   linter, formatter, types, import contracts"
@@ -42,7 +42,7 @@ system:
 	else echo "Not installed (no root):$$missing. Tests that need them are skipped and listed."; fi
 
 demo: setup
-	@$(BIN)/python examples/worked_examples.py
+	@$(BIN)/twofold demo
 
 test: setup system
 	@$(BIN)/pytest --numprocesses auto

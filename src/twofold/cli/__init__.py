@@ -13,10 +13,20 @@ VERBS = {
     "bench": "measure split against standard attention on this machine",
 }
 # What a package that is not installed is part of.
-EXTRAS = {
-    **dict.fromkeys(("tyro", "rich"), "cli"),
-    **dict.fromkeys(("transformers", "sklearn", "seqeval", "sacrebleu", "rouge_score"), "train"),
-}
+EXTRAS = {"tyro": "cli", "rich": "cli"} | dict.fromkeys(
+    (
+        "transformers",
+        "safetensors",
+        "tokenizers",
+        "sklearn",
+        "seqeval",
+        "sacrebleu",
+        "rouge_score",
+        "ir_measures",
+        "PIL",
+    ),
+    "train",
+)
 
 HELP = """usage: twofold VERB ...
 

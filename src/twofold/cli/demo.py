@@ -71,12 +71,15 @@ def run(words: Sequence[str]) -> int:
     from twofold.bench.machine import machine
     from twofold.report.comparison import compare
     from twofold.report.goals import goals_page, verdict
+    from twofold.tasks.actions import Actions
 
     _say(console, "Reading the test split and writing the report")
     disable_progress_bar()
     # As in training: more threads get into each other's way on a model so small.
     torch.set_num_threads(1)
-    comparison = compare([chosen.out / arm for arm in ARMS], utterances)
+    actions = Actions.of_run(chosen.out / ARMS[0])
+    describe = None if actions is None else actions.described
+    comparison = compare([chosen.out / arm for arm in ARMS], utterances, describe)
     following = _following(chosen)
     facts = machine(torch.device("cpu"))
     made = {name: facts[name] for name in ("date", "twofold", "commit", "torch", "python", "cpu", "cores")}

@@ -111,6 +111,14 @@ class Actions:
             return Action(open=address)
         return Action(call=entry["call"], slots=tuple(sorted(slots.items())))
 
+    def described(self, prediction: Mapping[str, Any]) -> str | None:
+        """For people: what would be done about a prediction, or why it is not."""
+        try:
+            action = self.plan(prediction)
+        except ValueError as error:
+            return f"none: {error}"
+        return None if action is None else action.described()
+
     def act(self, action: Action, handlers: Mapping[str, Handler] | None = None) -> str:
         """Do it, and say how it went. OSError or ValueError where it could not be done."""
         if action.run is not None:
