@@ -30,10 +30,13 @@ def verdict(comparison: Comparison) -> str:
     count, (one, other) = len(comparison.test), comparison.alone
     gap = round(ours - theirs, 1)
     better = f"{abs(gap):.1f} points {'more' if gap > 0 else 'less'}" if gap else "no difference"
+    before = [arm.dev["exact_match"] for arm in comparison.arms]
+    turned = gap * (before[0] - before[1]) < 0
+    dev = f"On dev it is the other way round, {before[0]:.1f} % and {before[1]:.1f} %. " if turned else ""
     return (
         f"Of {count:,} test utterances {first.name} got {ours:.1f} % entirely right and {second.name} {theirs:.1f} %: "
         f"{better}. {one} were right with {first.name} alone, {other} with {second.name} alone. "
-        "This is one seed, and one seed proves nothing: another may turn the result round."
+        f"{dev}This is one seed, and one seed proves nothing: another may turn the result round."
     )
 
 
