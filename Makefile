@@ -8,12 +8,13 @@ OLDEST := .venv-oldest
 # What the tests run besides Python: g++ compiles what torch.compile writes.
 PROGRAMS := g++
 
-.PHONY: help setup system demo test test-oldest check bench docs clean
+.PHONY: help setup system demo examples test test-oldest check bench docs clean
 
 help:
 	@echo "make demo    set up .venv, then train split_kv and standard on the embedded goals, compare and use them"
 	@echo "make test    set up .venv (and g++, if root), then run every test"
 	@echo "make test-oldest   set up .venv-oldest, then run the model tests with the oldest transformers supported"
+	@echo "make examples   the sources' worked examples with split attention"
 	@echo "make check   linter, formatter, types, import contracts"
 	@echo "make bench   split against standard attention on this machine"
 	@echo "make docs    build the documentation into site/"
@@ -43,6 +44,9 @@ system:
 
 demo: setup
 	@$(BIN)/twofold demo
+
+examples: setup
+	@$(BIN)/python examples/worked_examples.py
 
 test: setup system
 	@$(BIN)/pytest --numprocesses auto
