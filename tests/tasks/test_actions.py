@@ -165,3 +165,12 @@ def test_functions_are_called_if_they_are_registered():
 def test_a_bad_file_is_refused(tmp_path, text, complaint):
     with pytest.raises(ValueError, match=complaint):
         written(tmp_path, text)
+
+
+def test_slots_of_any_name_and_parts_that_would_lead_elsewhere():
+    actions = Actions({"lights_off": {"run": ["book", "{fromloc.city-name}"]}})
+    assert actions.plan(prediction(**{"fromloc.city-name": "Oslo"})).run == ("book", "Oslo")
+    actions = Actions({"lights_off": {"open": "http://h/api/{room}/off"}}, allow=("http://h/api/",))
+    for room in (".", ".."):
+        with pytest.raises(ValueError, match="a part of an address that is"):
+            actions.plan(prediction(room=room))

@@ -45,7 +45,7 @@ def test_a_second_run_does_not_overwrite_the_first(goal_files, tmp_path, capsys)
     # A finished run is resumed by leaving it as it is, and needs no word of how it began.
     assert main(["train", "goals", "--out", str(tmp_path / "run"), "--resume", "--json"]) == 0
     assert main(["train", "goals", "--out", str(tmp_path / "run"), "--resume", "--size", "small", "--json"]) == 2
-    assert "keeps the model it began with" in said(capsys)[1]
+    assert "keeps the options it began with" in said(capsys)[1]
 
 
 def test_people_get_a_table_and_the_action(goal_run, tmp_path, capsys):
@@ -103,3 +103,71 @@ def test_help_has_an_example(words, capsys):
     told = said(capsys)[0]
     assert "usage: twofold" in told
     assert "runs/goals" in told or "--resume" in told
+
+
+def test_a_finished_run_is_not_told_otherwise(goal_run, goal_files, tmp_path, capsys):
+    before = (goal_run / "task.json").read_bytes()
+    words = ["train", "goals", "--out", str(goal_run), "--resume", "--json"]
+    assert main([*words, "--learning-rate", "0.5"]) == 2
+    assert "learning_rate must stay as it was" in said(capsys)[1]
+    assert main([*words, "--data", str(tmp_path)]) == 2
+    said(capsys)
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.jsonl").write_bytes((goal_files / f"{split}.jsonl").read_bytes())
+    assert main([*words, "--data", str(tmp_path)]) == 2
+    assert "a resumed run keeps the data it began with" in said(capsys)[1]
+    assert (goal_run / "task.json").read_bytes() == before
+
+
+def test_a_model_that_cannot_be_leaves_no_folder(goal_files, tmp_path, capsys):
+    words = ["train", "goals", "--data", str(goal_files), "--out", str(tmp_path / "run")]
+    assert main([*words, "--model", "lstm"]) == 2
+    assert said(capsys)[1].count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("field", ["task", "state", "options", "settings", "choices", "data", "tuned"])
+def test_a_run_with_a_field_amiss_is_named(goal_run, tmp_path, field, capsys):
+    told = json.loads((goal_run / "task.json").read_text())
+    (tmp_path / "task.json").write_text(json.dumps(told | {field: 7}))
+    for verb in (["predict", str(tmp_path), "x"], ["evaluate", str(tmp_path)]):
+        assert main(verb) == 2
+        assert f"field '{field}' is missing or not what it should be" in said(capsys)[1]
+
+
+def test_a_run_that_was_not_tuned_is_not_used(goal_run, tmp_path, capsys):
+    for path in goal_run.iterdir():
+        if path.is_file():
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    told = json.loads((tmp_path / "task.json").read_text())
+    (tmp_path / "task.json").write_text(json.dumps(told | {"tuned": False}))
+    assert main(["predict", str(tmp_path), "x"]) == 2
+    assert "its training is not finished; go on with --resume" in said(capsys)[1]
+
+
+def test_a_run_brings_no_code(goal_run, tmp_path, monkeypatch, capsys):
+    for path in goal_run.iterdir():
+        if path.is_file():
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\nclass Evil: pass\n")
+    config = json.loads((tmp_path / "config.json").read_text())
+    config |= {"model_type": "evil", "auto_map": {"AutoConfig": "evil.Evil"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    assert main(["predict", str(tmp_path), "x"]) == 2
+    assert not (tmp_path / "ran").exists()
+
+
+def test_what_is_not_unicode_is_one_line(goal_run, capsys):
+    assert main(["predict", str(goal_run), "a \udcff b"]) == 2
+    assert "text must be Unicode, got something else at character 2" in said(capsys)[1]
+    assert main(["predict", str(goal_run), " "]) == 2
+    assert "must say something" in said(capsys)[1]
+
+
+def test_our_own_mistakes_are_one_line_too(monkeypatch, capsys):
+    monkeypatch.setattr("twofold.cli.evaluate.run", lambda words: {}["nothing"])
+    assert main(["evaluate"]) == 1
+    assert said(capsys)[1] == "twofold: KeyError: 'nothing' (--debug shows where)\n"
+    with pytest.raises(KeyError):
+        main(["evaluate", "--debug"])

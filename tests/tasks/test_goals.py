@@ -147,3 +147,8 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path, goal_run):
 
 def test_utterances_know_their_values():
     assert Utterance("call anna", "call", (Slot("contact", 5, 9),)).value(Slot("contact", 5, 9)) == "anna"
+
+
+def test_equal_confidences_are_rejected_together():
+    assert 0.5 < best_threshold([0.5, 0.5, 0.5, 0.9], [False, True, False, True], [True, False, True, False]) <= 0.9
+    assert best_threshold([1.0, 1.0, 0.9], [False, False, True], [True, True, False]) > 1.0

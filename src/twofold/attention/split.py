@@ -202,8 +202,9 @@ class SplitSelfAttention(nn.Module):
 
 def _checked(turn: Turn, x: Tensor, width: int) -> Turn:
     shape = tuple(turn.cos.shape)
-    if shape[-2:] != (x.shape[1], width) or any(size not in (1, x.shape[0]) for size in shape[:-2]):
-        raise ValueError(f"a Turn for x must have shape (..., {x.shape[1]}, {width}), got {shape}")
+    batches = shape[:-2] in ((), (1,), (1, 1), (x.shape[0], 1))
+    if shape[-2:] != (x.shape[1], width) or not batches:
+        raise ValueError(f"a Turn for x must have shape (T, D) = {(x.shape[1], width)} or (B, 1, T, D), got {shape}")
     return turn
 
 

@@ -38,6 +38,7 @@ verbs:
 options:
   -h, --help     show this and exit
   --version      show the version and exit
+  --debug        show where an error comes from
 
 `twofold VERB --help` explains a verb."""
 
@@ -45,6 +46,8 @@ options:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
     if not words or words[0] in ("-h", "--help"):
         verbs = "\n".join(f"  {verb:<12} {what}" for verb, what in VERBS.items())
         _say(HELP.format(verbs=verbs))
@@ -64,7 +67,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return _fail(f"{package} is not installed: pip install 'twofold[{EXTRAS[package]}]'")
     except (ValueError, OSError, ArithmeticError) as error:
+        if debug:
+            raise
         return _fail(" ".join(str(error).split()))
+    except Exception as error:
+        # Somebody's mistake is above; this is ours, or a file that no version of ours wrote.
+        if debug:
+            raise
+        return _fail(f"{type(error).__name__}: {' '.join(str(error).split()):.300} (--debug shows where)", code=1)
     except KeyboardInterrupt:
         return _fail("stopped", code=130)
 

@@ -34,11 +34,15 @@ def run(words: Sequence[str]) -> int:
     from twofold.tasks.runs import open_run
 
     opened = open_run(chosen.run)
-    examples = getattr(opened.examples(chosen.data), chosen.split)
+    splits = opened.examples(chosen.data)
+    examples = getattr(splits, chosen.split)
+    if chosen.split in splits.cut:
+        sys.stderr.write(f"twofold: {chosen.split} is cut from train, for the data has none\n")
     if not examples:
         raise ValueError(f"{chosen.data or 'what the run was trained on'} has no {chosen.split} split")
     scores = opened.task.scores(opened.model, examples)
-    opened.task.write_files(chosen.run)
+    if chosen.data is None:
+        opened.task.write_files(chosen.run)
     if chosen.json:
         told = {"run": str(chosen.run), "split": chosen.split, "examples": len(examples), "scores": scores}
         told |= {"notes": notes} if (notes := opened.task.notes()) else {}

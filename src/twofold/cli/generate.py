@@ -41,13 +41,13 @@ def run(words: Sequence[str]) -> int:
     if chosen.stream and chosen.decoding.beams > 1:
         raise ValueError(f"stream must be off for {chosen.decoding.beams} beams: only the end tells which was the best")
     from twofold.tasks.generation import WritingTask
-    from twofold.tasks.runs import open_run
+    from twofold.tasks.runs import open_run, readable
 
     opened = open_run(chosen.run)
     if not isinstance(opened.task, WritingTask):
         raise ValueError(f"{chosen.run} is a run of {opened.task.name}, which writes no text: see twofold predict")
     say = _say if chosen.stream else None
-    text = opened.task.write(opened.model, chosen.prompt, chosen.decoding, say)
+    text = opened.task.write(opened.model, readable(chosen.prompt), chosen.decoding, say)
     if chosen.json:
         told = {"prompt": chosen.prompt, "text": text, "decoding": asdict(chosen.decoding)}
         _say(json.dumps(told, ensure_ascii=False) + "\n")

@@ -40,10 +40,14 @@ def run(words: Sequence[str]) -> int:
     from twofold.tasks.runs import open_run
 
     opened = open_run(chosen.run)
+    if chosen.actions and opened.task.name != "goals":
+        raise ValueError(f"actions follow from goals, and {chosen.run} is a run of {opened.task.name}")
     actions = Actions.read(chosen.actions) if chosen.actions else Actions.of_run(chosen.run)
     if chosen.act and actions is None:
         raise ValueError(f"--act needs to know what to do: {chosen.run} has no actions.toml; name one with --actions")
-    texts = [" ".join(chosen.text)] if chosen.text else (line.rstrip("\n") for line in sys.stdin)
+    texts: Any = [" ".join(chosen.text)] if chosen.text else (line.rstrip("\n") for line in sys.stdin)
+    if chosen.text and not texts[0].strip():
+        raise ValueError("text must say something, got an empty one")
     for text in texts:
         if not text.strip():
             continue

@@ -33,6 +33,13 @@ class Options(TypedDict, total=False):
     segment_ids: Tensor | None
 
 
+def have_tangents(*tensors: Tensor | None) -> bool:
+    """Whether any is being differentiated forwards, which torch.no_grad does not stop. A compiled graph cannot ask."""
+    if torch.compiler.is_compiling():
+        return False
+    return any(t is not None and forward_ad.unpack_dual(t).tangent is not None for t in tensors)
+
+
 class Call(NamedTuple):
     """One checked call: every shape agrees and every option has its final value."""
 
@@ -101,9 +108,7 @@ class Call(NamedTuple):
     @property
     def has_tangent(self) -> bool:
         """Somebody differentiates forwards (torch.func.jvp), which custom ops would drop without a word."""
-        if torch.compiler.is_compiling():
-            return False
-        return any(t is not None and forward_ad.unpack_dual(t).tangent is not None for t in self[:6])
+        return have_tangents(*self[:6])
 
     @property
     def has_empty_side(self) -> bool:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from twofold.kernels import fused
 from twofold.kernels.api import split_attention
+from twofold.kernels.checks import check, have_tangents
 from twofold.kernels.parts import empty_heads
 
 
@@ -64,9 +65,9 @@ def decode_attention(
         _write_slots(key_cache, value_cache, key, value, length)
         return attend(query, keys, values, **options)
     if attend is split_attention and _has_kernel(query, key_cache, value_cache, options):
-        scale = options.get("scale")
-        scale = query.shape[-1] ** -0.5 if scale is None else scale
-        return attend_and_write(query, key, value, own_key, own_value, key_cache, value_cache, length, scale)
+        call = check(query, own_key, own_value, None, None, scale=options.get("scale"), enable_gqa=True)
+        caches = (key_cache, value_cache)
+        return attend_and_write(call.query, key, value, own_key, own_value, *caches, length, call.scale)
     write(key_cache, value_cache, own_key, own_value, length)
     try:
         return attend(query, keys, values, **options)
@@ -86,7 +87,8 @@ def _has_kernel(query: Tensor, key_cache: Tensor, value_cache: Tensor, options: 
         and query.shape[1] % key_cache.shape[1] == 0
         and (options.get("enable_gqa") or query.shape[1] == key_cache.shape[1])
         and key_cache.stride(-1) == value_cache.stride(-1) == 1
-        and all(value is None or name == "scale" or value in plain.get(name, ()) for name, value in options.items())
+        and all(name in plain and value in plain[name] for name, value in options.items() if name != "scale")
+        and not have_tangents(query, key_cache, value_cache)
     )
 
 

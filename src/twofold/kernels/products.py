@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from twofold.kernels import fused
+from twofold.kernels.checks import have_tangents
 
 # Tokens up to which all programs can hold all of them at once.
 MOST_TOKENS = 64
@@ -28,6 +29,7 @@ def serves(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> bo
         and 0 < x.numel() // x.shape[-1] <= MOST_TOKENS
         and len(weights) <= MOST_WEIGHTS
         and all(tensor.dtype == x.dtype and tensor.device == x.device for tensor in (*weights, *biases))
+        and not have_tangents(x, *weights, *biases)
     )
 
 

@@ -8,9 +8,9 @@ serves and defines the torch.library op; the kernels are in `triton/turn`.
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from twofold.kernels import fused
+from twofold.kernels.checks import have_tangents
 from twofold.kernels.parts import empty_heads
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -29,14 +29,8 @@ def serves(tensors: list[Tensor], gains: list[Tensor], turn: tuple[Tensor, Tenso
         and all(tensor.dtype == first.dtype and tensor.device == first.device for tensor in tensors)
         and all(tensor.device == first.device for tensor in (*gains, *turn))
         and not any(tensor.requires_grad for tensor in turn)
-        and not _have_tangents(*tensors, *gains)
+        and not have_tangents(*tensors, *gains)
     )
-
-
-def _have_tangents(*tensors: Tensor) -> bool:
-    if torch.compiler.is_compiling():
-        return False
-    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)
 
 
 @torch.library.custom_op("twofold::turned", mutates_args=())

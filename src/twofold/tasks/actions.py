@@ -23,6 +23,7 @@ import subprocess
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -34,7 +35,7 @@ from twofold.tasks.runs import read_task
 
 EMBEDDED = Path(assistant.__file__).with_name("actions.toml")
 WAYS = ("run", "open", "call")
-PLACE = re.compile(r"\{(\w+)\}")
+PLACE = re.compile(r"\{([^{}]+)\}")
 SECONDS = 30.0
 
 Handler = Callable[[dict[str, str]], object]
@@ -90,9 +91,11 @@ class Actions:
     def of_run(cls, folder: Path) -> "Actions | None":
         """Of the actions.toml in a run's folder; a run of the embedded goals has the embedded one."""
         own, told = folder / "actions.toml", read_task(folder)
+        if told["task"] != "goals":
+            return None
         if own.is_file():
             return cls.read(own)
-        if told["task"] == "goals" and told["data"] is None:
+        if told["data"] is None:
             return cls.read(EMBEDDED)
         return None
 
@@ -107,7 +110,7 @@ class Actions:
         if "run" in entry:
             return Action(run=tuple(_argument(goal, word, slots) for word in entry["run"]))
         if "open" in entry:
-            address = PLACE.sub(lambda place: quote(_slot(goal, place[1], slots), safe=""), entry["open"])
+            address = PLACE.sub(lambda place: _part(_slot(goal, place[1], slots)), entry["open"])
             return Action(open=address)
         return Action(call=entry["call"], slots=tuple(sorted(slots.items())))
 
@@ -134,8 +137,11 @@ class Actions:
     def _call(self, address: str) -> str:
         if not self._is_allowed(address):
             raise ValueError(f"{address} is not on the allow-list")
-        with build_opener(_NoRedirects).open(Request(address), timeout=SECONDS) as answer:  # noqa: S310
-            return f"status {answer.status}"
+        try:
+            with build_opener(_NoRedirects).open(Request(address), timeout=SECONDS) as answer:  # noqa: S310
+                return f"status {answer.status}"
+        except HTTPException as error:
+            raise OSError(f"{address} could not be called: {error}") from error
 
     def _is_allowed(self, address: str) -> bool:
         return any(address.startswith(beginning) for beginning in self.allow)
@@ -190,6 +196,13 @@ def _argument(goal: str, word: str, slots: Mapping[str, str]) -> str:
     if filled.startswith("-") and not word.startswith("-"):
         raise ValueError(f"{goal}: an argument that begins with '-' is not passed on: {filled!r}")
     return filled
+
+
+def _part(value: str) -> str:
+    """One part of an address, which must not lead out of it."""
+    if value in (".", ".."):
+        raise ValueError(f"a part of an address that is {value!r} is not passed on")
+    return quote(value, safe="")
 
 
 def _slot(goal: str, name: str, slots: Mapping[str, str]) -> str:

@@ -1,5 +1,6 @@
 """Confidences that mean what they say: a temperature, a threshold, and how far off they are."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -28,9 +29,11 @@ def best_threshold(confidence: Sequence[float], right: Sequence[bool], outside: 
     for place, (low, is_right, is_outside) in enumerate(ranked):
         accepted -= is_right
         rejected += is_outside
-        if accepted + rejected > best:
-            high = ranked[place + 1][0] if place + 1 < len(ranked) else 1.0
-            best, threshold = accepted + rejected, (low + high) / 2
+        high = ranked[place + 1][0] if place + 1 < len(ranked) else math.inf
+        # Equal ones are accepted or rejected together.
+        if high > low and accepted + rejected > best:
+            best = accepted + rejected
+            threshold = math.nextafter(low, math.inf) if high == math.inf else (low + high) / 2
     return threshold
 
 

@@ -35,6 +35,10 @@ class Index:
 
     def search(self, queries: Tensor, top: int = 10) -> list[list[tuple[Document, float]]]:
         """The documents nearest to each of (B, width) vectors, best first, with the cosine of the angle between."""
+        if queries.shape[-1] != self.vectors.shape[1]:
+            raise ValueError(
+                f"the index has vectors of {self.vectors.shape[1]} numbers, and the model makes {queries.shape[-1]}"
+            )
         scores, places = (queries @ self.vectors.mT).topk(min(top, len(self.documents)))
         return [
             [(self.documents[place], score) for place, score in zip(*row, strict=True)]

@@ -19,6 +19,10 @@ from twofold.tasks.options import ModelOptions
 from twofold.tasks.task import Task
 
 FILE, VERSION = "task.json", 1
+# What task.json holds; tuned: nothing is left to be done but to use it.
+FIELDS: dict[str, Any] = {
+    "task": str, "state": dict, "options": dict, "settings": dict, "choices": dict, "data": str | None, "tuned": bool,
+}  # fmt: skip
 
 
 def task_class(name: str) -> type[Task]:
@@ -47,8 +51,9 @@ def chosen(kind: type[Task], choices: Any = None) -> dict[str, Any]:
 
 
 def write_task(folder: Path, task: Task, *, options: ModelOptions, **told: Any) -> None:
-    """task.json and the tokenizer; `told` is kept for whoever resumes."""
-    task.tokenizer.save_pretrained(folder)
+    """The tokenizer, and last task.json; `told` is kept for whoever resumes. The tokenizer is written only once."""
+    if not (folder / FILE).exists():
+        task.tokenizer.save_pretrained(folder)
     whole = {"version": VERSION, "task": task.name, "state": task.state, "options": asdict(options), **told}
     aside = folder / f".{FILE}"
     with aside.open("w", encoding="utf-8") as file:
@@ -70,6 +75,9 @@ def read_task(folder: Path) -> dict[str, Any]:
     if not isinstance(told, dict) or told.get("version") != VERSION:
         version = told.get("version") if isinstance(told, dict) else None
         raise ValueError(f"{folder} is a run of version {version!r}, and this version of twofold reads {VERSION}")
+    for name, kinds in FIELDS.items():
+        if not isinstance(told.get(name), kinds):
+            raise ValueError(f"{path}: field {name!r} is missing or not what it should be, got {told.get(name)!r:.60}")
     return told
 
 
@@ -91,13 +99,22 @@ class Run:
         """Splits of `data`, read as the run read its own; what the run was trained on unless given."""
         told = read_task(self.folder)
         source = data or (Path(told["data"]) if told["data"] else None)
-        return self.task.examples(source, **chosen(type(self.task), told.get("choices")))
+        return self.task.examples(source, **chosen(type(self.task), told["choices"]))
 
     def predict(self, text: str) -> dict[str, Any]:
         """What `twofold predict` prints with --json."""
         if not isinstance(text, str):
             raise ValueError(f"text must be a str, got {type(text).__name__}")
-        return self.task.predict(self.model, text)
+        return self.task.predict(self.model, readable(text))
+
+
+def readable(text: str) -> str:
+    """The text, or a ValueError: bytes that are not UTF-8 reach a program as halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"text must be Unicode, got something else at character {error.start}") from None
+    return text
 
 
 def open_run(path: Path | str) -> Run:
@@ -106,11 +123,11 @@ def open_run(path: Path | str) -> Run:
     if not folder.is_dir():
         raise ValueError(f"{folder} is no run: there is no such folder")
     task = reopened(folder)
-    if not (folder / "model.safetensors").is_file():
+    if not (folder / "model.safetensors").is_file() or not read_task(folder)["tuned"]:
         raise ValueError(f"{folder} has no model yet: its training is not finished; go on with --resume")
     task.opened_in(folder)
     try:
-        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise ValueError(f"{folder} has no readable config.json: {error}") from error
     return Run(folder, task, load_as(folder, task.class_of(config)))

@@ -46,31 +46,28 @@ def train_task(
     splits = kind.examples(data, seed=0, **given)
     if lacking := [split for split in ("train", "dev") if split in splits.missing]:
         raise ValueError(f"{data} has no {' and no '.join(lacking)} split, and training needs both")
-    prepare_folder(folder, force=force, resume=resume)
     told: dict[str, Any] = {
         "choices": asdict(given["choices"]) if given else {},
-        "data": None if data is None else str(data),
+        "data": None if data is None else str(data.resolve()),
         "settings": settings.as_json(),
     }
-    if resume and (folder / "task.json").exists():
-        task = reopened(folder)
-        before = read_task(folder)
-        if before["task"] != name:
-            raise ValueError(f"{folder} is a run of {before['task']}, not of {name}")
-        if before["options"] != asdict(options):
-            raise ValueError(f"a resumed run keeps the model it began with, {before['options']}, got {asdict(options)}")
-        if before.get("choices", {}) != told["choices"]:
-            raise ValueError(
-                f"a resumed run keeps the choices it began with, {before.get('choices', {})}, got {told['choices']}"
-            )
-    else:
-        task = kind.prepared(splits.train, **given)
-        if is_main_process():
-            write_task(folder, task, options=options, **told)
+    if resume:
+        prepare_folder(folder, resume=True)
+    goes_on = resume and (folder / "task.json").exists()
+    if goes_on:
+        _check_same(folder, name, options, settings, told)
+    task = reopened(folder) if goes_on else kind.prepared(splits.train, **given)
     torch.manual_seed(settings.seed)
     config = task.config(options)
     model_class = task.class_of(config)
     model = model_class(config)
+    # Nothing is written before all that was asked for is known to be possible.
+    if not resume:
+        prepare_folder(folder, force=force)
+    if not goes_on and is_main_process():
+        write_task(folder, task, options=options, tuned=False, **told)
+    if progress is not None and splits.cut:
+        progress.note(f"{' and '.join(splits.cut)} are cut from train, for the data has none")
     outcome = fit(
         model,
         task.rows(splits.train),
@@ -93,5 +90,15 @@ def train_task(
     scores = task.scores(whole, splits.dev)
     write_model(whole, folder, None)
     task.write_files(folder)
-    write_task(folder, task, options=options, **told)
+    write_task(folder, task, options=options, tuned=True, **told)
     return Trained(outcome, parameters, scores)
+
+
+def _check_same(folder: Path, name: str, options: ModelOptions, settings: Settings, told: dict[str, Any]) -> None:
+    """Refuse to go on with a run that began otherwise."""
+    before = read_task(folder)
+    settings.check_same_run(before["settings"])
+    now = {"task": name, "options": asdict(options), "choices": told["choices"], "data": told["data"]}
+    for what, value in now.items():
+        if before[what] != value:
+            raise ValueError(f"a resumed run keeps the {what} it began with, {before[what]}, got {value}")

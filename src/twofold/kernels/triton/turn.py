@@ -52,13 +52,14 @@ def _turn_heads(
     NORM: tl.constexpr, TOKENS: tl.constexpr, HALF: tl.constexpr, HEADS: tl.constexpr,
 ):  # fmt: skip
     tokens = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)
-    batch, t = (tokens // T).to(tl.int64), tokens % T
+    batch, t = (tokens // T).to(tl.int64), (tokens % T).to(tl.int64)
     mask = (tokens < total)[:, None] & (tl.arange(0, HALF) < half)[None, :]
     cos_first, cos_second = _halves(p_cos, batch * s_cos_b + t * s_cos_t, half, mask, HALF)
     sin_first, sin_second = _halves(p_sin, batch * s_cos_b + t * s_cos_t, half, mask, HALF)
     if NORM:
         gain_first, gain_second = _gain_halves(p_gain, half, HALF)
-    for head in range(first_head, tl.minimum(first_head + HEADS, heads)):
+    for near_head in range(first_head, tl.minimum(first_head + HEADS, heads)):
+        head = tl.cast(near_head, tl.int64)
         x_first, x_second = _halves(p_x, batch * s_b + head * s_h + t * s_t, half, mask, HALF)
         if NORM:
             mean = (tl.sum(x_first * x_first, 1) + tl.sum(x_second * x_second, 1)) / (2 * half)
@@ -103,7 +104,7 @@ def _turn_heads_back(
     NORM: tl.constexpr, TOKENS: tl.constexpr, HALF: tl.constexpr, HEADS: tl.constexpr,
 ):  # fmt: skip
     tokens = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)
-    batch, t = (tokens // T).to(tl.int64), tokens % T
+    batch, t = (tokens // T).to(tl.int64), (tokens % T).to(tl.int64)
     mask = (tokens < total)[:, None] & (tl.arange(0, HALF) < half)[None, :]
     cos_first, cos_second = _halves(p_cos, batch * s_cos_b + t * s_cos_t, half, mask, HALF)
     sin_first, sin_second = _halves(p_sin, batch * s_cos_b + t * s_cos_t, half, mask, HALF)
@@ -111,7 +112,8 @@ def _turn_heads_back(
         gain_first, gain_second = _gain_halves(p_gain, half, HALF)
         of_gain_first = tl.zeros((HALF,), dtype=tl.float32)
         of_gain_second = tl.zeros((HALF,), dtype=tl.float32)
-    for head in range(first_head, tl.minimum(first_head + HEADS, heads)):
+    for near_head in range(first_head, tl.minimum(first_head + HEADS, heads)):
+        head = tl.cast(near_head, tl.int64)
         dy_first, dy_second = _halves(p_grad, batch * s_grad_b + head * s_grad_h + t * s_grad_t, half, mask, HALF)
         dx_first = dy_first * cos_first + dy_second * sin_second
         dx_second = dy_second * cos_second - dy_first * sin_first
