@@ -171,3 +171,8 @@ def test_our_own_mistakes_are_one_line_too(monkeypatch, capsys):
     assert said(capsys)[1] == "twofold: KeyError: 'nothing' (--debug shows where)\n"
     with pytest.raises(KeyError):
         main(["evaluate", "--debug"])
+
+
+def test_a_run_of_another_task_is_not_resumed(goal_run, capsys):
+    assert main(["train", "translation", "--out", str(goal_run), "--resume"]) == 2
+    assert "is a run of goals, not of translation" in said(capsys)[1]

@@ -10,8 +10,7 @@ from twofold.data.examples import Slot, Tagged
 from twofold.tasks import tagging
 from twofold.tasks.ner import Names
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.spans import spans_of
-from twofold.tasks.tagging import best_path
+from twofold.tasks.spans import best_path, spans_of
 
 TAGS = ["O", "B-x", "I-x", "B-y", "I-y"]
 ALLOWED = torch.tensor([[why_not_bio(tag, before) is None for tag in TAGS] for before in (*TAGS, "O")])
@@ -26,12 +25,13 @@ def test_the_best_path_is_the_best_of_all_that_are_allowed(words):
         if all(ALLOWED[before, tag] for before, tag in zip((-1, *path), path, strict=False))
     ]
     best = max(paths, key=lambda path: sum(float(row[tag]) for row, tag in zip(logits, path, strict=True)))
-    assert best_path(logits, ALLOWED) == list(best)
+    moves = torch.zeros(ALLOWED.shape).masked_fill(~ALLOWED, -torch.inf)
+    assert best_path(logits, moves) == list(best)
 
 
 def test_without_rules_every_word_has_its_own_best_tag():
     logits = torch.randn(7, 5)
-    assert best_path(logits, torch.ones(6, 5, dtype=torch.bool)) == logits.argmax(-1).tolist()
+    assert best_path(logits, None) == best_path(logits, torch.zeros(6, 5)) == logits.argmax(-1).tolist()
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,6 @@ def test_long_sentences_are_read_in_pieces(untrained, monkeypatch):
     pieces = [words[:8], words[8:16], words[16:]]
     assert len(task._tags(model, [words, ["Anna"]])[0]) == len(words)
     monkeypatch.setattr(type(task), "may_follow", staticmethod(lambda tag, before: True))
-    task.__dict__.pop("_allowed")
+    task.__dict__.pop("_moves")
     assert task._tags(model, [words])[0] == [tag for tags in task._tags(model, pieces) for tag in tags]
     assert len(task.features(Tagged(tuple(words), ("O",) * 20))["labels"]) == 8

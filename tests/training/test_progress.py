@@ -43,7 +43,7 @@ def test_without_rich(monkeypatch):
         Bar()
 
 
-def test_silence_is_a_progress():
+def test_silence_is_a_progress(capsys):
     nobody: Progress = Silent()
     nobody.started(1, 0)
     step = Step(step=1, epoch=1.0, loss=1.0, learning_rate=1.0, gradient_norm=1.0, tokens=1, seconds=1.0)
@@ -51,6 +51,7 @@ def test_silence_is_a_progress():
     nobody.evaluated(1, {})
     nobody.note("nothing")
     nobody.finished()
+    assert capsys.readouterr() == ("", "")
 
 
 def test_curves_go_to_tensorboard(tmp_path, monkeypatch):

@@ -141,7 +141,7 @@ def _check_same(folder: Path, settings: Any, data: Path | None) -> None:
     told = read_task(folder)
     try:
         settings.check_same_run(told["settings"])
-        if told["data"] != (None if data is None else str(data)):
+        if told["data"] != (None if data is None else str(data.resolve())):
             raise ValueError(f"data must stay what it was: {told['data']}, got {data}")
     except ValueError as error:
         raise ValueError(f"{folder} is another run ({error}): --force trains anew, --out keeps both") from None

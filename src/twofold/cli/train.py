@@ -96,6 +96,8 @@ def _usual(task: str, words: Sequence[str]) -> Train:
     out = Path(_value(words, "--out") or f"runs/{task}")
     if "--resume" in words and (out / "task.json").is_file():
         told = read_task(out)
+        if told["task"] != task:
+            raise ValueError(f"{out} is a run of {told['task']}, not of {task}")
         settings = Settings(**told["settings"] | {"betas": tuple(told["settings"]["betas"])})
         data = Path(told["data"]) if told["data"] else None
         model, choices = ModelOptions(**told["options"]), chosen(kind, told.get("choices"))

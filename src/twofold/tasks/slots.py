@@ -4,6 +4,7 @@ Learned by counting in the training split. A tag by itself is often unsure where
 taken together, tags may only begin and go on as slots do, with slots that the goal is known to have.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from twofold.data.examples import Utterance
+from twofold.tasks.spans import best_path
 
 # How much the counts weigh beside what the model says.
 WEIGHT = 0.5
@@ -30,32 +32,23 @@ def counted(train: Sequence[Utterance], tags: Sequence[Sequence[str]]) -> dict[s
 
 
 def likeliest(logits: Tensor, labels: Sequence[str], goal: str, counts: Mapping[str, Any]) -> list[str]:
-    """The best tags of a sentence's words, (words, labels) -> one of `labels` a word: Viterbi over the goal's slots."""
+    """The best tags of a sentence's words, (words, labels) -> one of `labels` a word, with slots of the goal alone."""
     names = set(counts["of_goal"].get(goal, ()))
     places = [place for place, label in enumerate(labels) if label == "O" or label[2:] in names]
     if not len(logits) or len(places) == 1:
         return ["O"] * len(logits)
     allowed = [labels[place] for place in places]
     scores = logits.float().log_softmax(-1)[:, places]
-    moves = torch.tensor([[_move(before, after, counts["goes_on"]) for after in allowed] for before in allowed])
-    # Nothing goes on from the beginning.
-    best = scores[0] + torch.tensor([_move("O", after, counts["goes_on"]) for after in allowed])
-    came_from = []
-    for row in scores[1:]:
-        best, before = (best[:, None] + moves).max(0)
-        best = best + row
-        came_from.append(before)
-    path = [int(best.argmax())]
-    for before in reversed(came_from):
-        path.append(int(before[path[-1]]))
-    return [allowed[place] for place in reversed(path)]
+    # From the start as from no slot: nothing goes on there.
+    moves = torch.tensor([[_move(one, next_one, counts["goes_on"]) for next_one in allowed] for one in (*allowed, "O")])
+    return [allowed[place] for place in best_path(scores, moves)]
 
 
 def _move(before: str, after: str, goes_on: Mapping[str, float]) -> float:
     """Of a tag to the next: its weighted log-probability as far as it is about slots going on or ending."""
     if after[0] == "I" and before[2:] != after[2:]:
-        return -torch.inf
+        return -math.inf
     if before == "O":
         return 0.0
-    stays = torch.tensor(goes_on[before[2:]])
-    return WEIGHT * float(stays.log() if after[0] == "I" else (1 - stays).log())
+    stays = goes_on[before[2:]]
+    return WEIGHT * math.log(stays if after[0] == "I" else 1 - stays)

@@ -17,6 +17,7 @@ from twofold.models.configs import EncoderConfig
 from twofold.models.encoder import EncoderForTokenClassification
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.sizes import sized
+from twofold.tasks.spans import best_path
 from twofold.tasks.task import Features, Task, batches, check_labels
 from twofold.tasks.words import Place, encoded, hidden, learned_tokenizer, split_words
 
@@ -77,7 +78,7 @@ class Tagging(Task[Tagged]):
                 found[place] = out[row, : len(pieces[place][1])]
         for (number, _), piece in zip(pieces, found, strict=True):
             logits[number].append(piece)
-        return [[self.state["tags"][tag] for tag in best_path(torch.cat(one), self._allowed)] for one in logits]
+        return [[self.state["tags"][tag] for tag in best_path(torch.cat(one), self._moves)] for one in logits]
 
     def _true_tags(self, examples: Sequence[Tagged]) -> list[list[str]]:
         check_labels((tag for one in examples for tag in one.tags), self.state["tags"])
@@ -96,32 +97,14 @@ class Tagging(Task[Tagged]):
         return frozenset(token.removeprefix("word:") for token in self._vocabulary if token.startswith("word:"))
 
     @cached_property
-    def _allowed(self) -> Tensor:
-        """(tags + 1, tags): whether a tag may follow another; the last row is of a sentence's start."""
+    def _moves(self) -> Tensor | None:
+        """What `best_path` takes: 0 where a tag may follow another, -inf where not; None where all may."""
         tags = self.state["tags"]
-        return torch.tensor([[self.may_follow(tag, before) for tag in tags] for before in (*tags, None)])
+        may = torch.tensor([[self.may_follow(tag, before) for tag in tags] for before in (*tags, None)])
+        return None if bool(may.all()) else torch.zeros(may.shape).masked_fill(~may, -torch.inf)
 
     @staticmethod
     def may_follow(tag: str, before: str | None) -> bool:
         """Any tag may, unless a subclass knows better."""
         del tag, before
         return True
-
-
-def best_path(logits: Tensor, allowed: Tensor) -> list[int]:
-    """The tags (T) of greatest sum of logits (T, tags), none of which follows one that it may not follow.
-
-    allowed (tags + 1, tags); its last row is of the start.
-    """
-    if bool(allowed.all()):
-        return logits.argmax(-1).tolist()
-    barred = torch.zeros(allowed.shape).masked_fill(~allowed, -torch.inf)
-    total, came = logits[0] + barred[-1], []
-    for row in logits[1:]:
-        best, before = (total[:, None] + barred[:-1]).max(0)
-        came.append(before)
-        total = best + row
-    path = [int(total.argmax())]
-    for before in reversed(came):
-        path.append(int(before[path[-1]]))
-    return path[::-1]
