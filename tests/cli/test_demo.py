@@ -9,15 +9,16 @@ import time
 from html import unescape
 from html.parser import HTMLParser
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from twofold.cli import arms, main
+from twofold.cli import arms, demo, main
 from twofold.cli.demo import ARMS
 from twofold.report.comparison import compare
 from twofold.report.goals import goals_page
-from twofold.training import is_finished, read_metrics
+from twofold.training import Settings, is_finished, read_metrics
 
 HOSTILE = '<script>alert("1")</script> & <img src=x onerror=alert(2)>'
 # A goal may be called anything.
@@ -262,3 +263,15 @@ def test_where_one_fails_the_others_end_and_its_complaint_is_told(data, tmp_path
     with pytest.raises(ValueError, match=r"bad: .*nowhere"):
         arms.train_at_once(pair, None)
     assert not is_finished(tmp_path / "good")
+
+
+def test_data_is_the_same_however_its_path_is_written(tmp_path, monkeypatch):
+    settings = Settings()
+    told = {"version": 1, "task": "goals", "state": {}, "options": {}, "choices": {}, "tuned": True}
+    (tmp_path / "task.json").write_text(
+        json.dumps(told | {"settings": settings.as_json(), "data": str(tmp_path / "goals")})
+    )
+    monkeypatch.chdir(tmp_path)
+    demo._check_same(tmp_path, settings, Path("goals"))
+    with pytest.raises(ValueError, match="is another run"):
+        demo._check_same(tmp_path, settings, Path("others"))
