@@ -15,6 +15,12 @@ class ModelOptions:
     """What of a token's own key and value is apart from those for the others."""
     size: Literal["tiny", "small", "base"] = "tiny"
     """tiny: 2 layers of width 128; small: 4 of 256; base: 6 of 512."""
+    width: int | None = None
+    """Width of the layers, where it is not to be that of the size."""
+    layers: int | None = None
+    """How many layers; with an encoder and a decoder, in each of the two."""
+    heads: int | None = None
+    """Attention heads of a layer; they share its width."""
     recipe: Literal["modern", "classic"] = "modern"
     """modern: RMSNorm first, rotary positions, QK-norm. classic: as in 2017."""
     init: Literal["copy", "patent", "aligned", "independent"] = "copy"
@@ -27,3 +33,7 @@ class ModelOptions:
     def __post_init__(self) -> None:
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be from 0 to below 1, got {self.dropout}")
+        for name in ("width", "layers", "heads"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")

@@ -17,7 +17,9 @@ def sized(config: type[Config], options: ModelOptions, vocab_size: int, **more: 
     """A configuration of that kind, size and attention."""
     if options.model != "transformer":
         raise ValueError(f"model must be transformer for this task, got {options.model!r}")
-    width, layers, heads = SIZES[options.size]
+    width, layers, heads = _measures(options)
+    if width % heads:
+        raise ValueError(f"width must be a multiple of heads ({heads}), got {width}")
     made = config(
         vocab_size=vocab_size,
         hidden_size=width,
@@ -35,7 +37,7 @@ def sized(config: type[Config], options: ModelOptions, vocab_size: int, **more: 
 
 def recurrent(options: ModelOptions, vocab_size: int, **more: Any) -> RecurrentConfig:
     """The same of recurrent layers."""
-    width, layers, _ = SIZES[options.size]
+    width, layers, _ = _measures(options)
     return RecurrentConfig(
         vocab_size=vocab_size,
         hidden_size=width,
@@ -44,3 +46,9 @@ def recurrent(options: ModelOptions, vocab_size: int, **more: Any) -> RecurrentC
         hidden_dropout=options.dropout,
         **more,
     )
+
+
+def _measures(options: ModelOptions) -> tuple[int, int, int]:
+    """Width, layers and heads: those of the size, but for what is said apart."""
+    width, layers, heads = SIZES[options.size]
+    return options.width or width, options.layers or layers, options.heads or heads

@@ -1,0 +1,32 @@
+"""From a size, or measures of one's own, to a configuration."""
+
+import pytest
+
+from twofold.models.configs import DecoderConfig
+from twofold.tasks.options import ModelOptions
+from twofold.tasks.sizes import SIZES, recurrent, sized
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_size_says_width_layers_and_heads(size):
+    config = sized(DecoderConfig, ModelOptions(size=size), 100)
+    assert (config.hidden_size, config.num_hidden_layers, config.num_attention_heads) == SIZES[size]
+
+
+def test_what_is_said_apart_wins_over_the_size():
+    config = sized(DecoderConfig, ModelOptions(size="base", width=96, layers=3, heads=6), 100)
+    assert (config.hidden_size, config.num_hidden_layers, config.num_attention_heads) == (96, 3, 6)
+    assert config.head_dim == 16
+    made = recurrent(ModelOptions(model="lstm", width=48, layers=1), 100)
+    assert (made.hidden_size, made.num_hidden_layers) == (48, 1)
+
+
+def test_heads_share_the_width_evenly():
+    with pytest.raises(ValueError, match=r"width must be a multiple of heads \(5\), got 128"):
+        sized(DecoderConfig, ModelOptions(heads=5), 100)
+
+
+@pytest.mark.parametrize("name", ["width", "layers", "heads"])
+def test_measures_are_at_least_one(name):
+    with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
+        ModelOptions(**{name: 0})
