@@ -106,6 +106,14 @@ def test_what_may_not_matter(changes, tmp_path):
         assert one["gradient_norm"] == pytest.approx(other["gradient_norm"], abs=1e-4)
 
 
+@pytest.mark.parametrize("make", [tiny.model, tiny.copier])
+def test_training_keeps_no_cache(make, tmp_path):
+    model, told = make(), []
+    model.register_forward_pre_hook(lambda _, given, options: told.append(options["use_cache"]), with_kwargs=True)
+    tiny.train(tmp_path, model=model, evaluate=None, changes={"steps": 2})
+    assert told == [False, False]
+
+
 @pytest.mark.parametrize("pieces", [1, 3])
 def test_labels_are_smoothed_in_training_alone(pieces, tmp_path):
     """The first step's loss is torch's over all labels of the batch at once; what evaluate sees has none of it."""

@@ -179,6 +179,7 @@ class Seq2SeqForConditionalGeneration(Seq2SeqPreTrainedModel, GenerationMixin):
         attention_mask: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
         labels: Tensor | None = None,
+        use_cache: bool | None = None,
         smoothing: float = 0.0,
         **options: Any,
     ) -> Seq2SeqLMOutput:
@@ -186,7 +187,11 @@ class Seq2SeqForConditionalGeneration(Seq2SeqPreTrainedModel, GenerationMixin):
         if decoder_input_ids is None and labels is not None and options.get("decoder_inputs_embeds") is None:
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         found = self.model(
-            input_ids=input_ids, attention_mask=attention_mask, decoder_input_ids=decoder_input_ids, **options
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            decoder_input_ids=decoder_input_ids,
+            use_cache=use_cache,
+            **options,
         )
         logits = self.lm_head(found.last_hidden_state)
         loss: Any = None
