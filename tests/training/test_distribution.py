@@ -16,6 +16,7 @@ from twofold.training import is_finished
 SCRIPT = Path(__file__).with_name("two_processes.py")
 # Every process drops out something else, so what is compared drops nothing.
 CONFIG = {"hidden_dropout": 0.0}
+SMOOTH = {"label_smoothing": 0.2, "steps": 3}
 FEW = {"batch_size": 1, "steps": 3, "evaluate_steps": None}
 
 
@@ -37,6 +38,7 @@ def runs(tmp_path_factory):
         with pytest.raises(Crash):
             tiny.train(folder / f"{how} there and back", model=tiny.model(**CONFIG), progress=At(3, crash))
         two(f"{how} there and back", {"distribution": how}, stop=6, resume=True)
+        two(f"{how} smoothed", {**SMOOTH, **changes}, kind="copier")
     two("few", FEW)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(
@@ -78,6 +80,12 @@ def test_two_go_on_where_one_ended_and_back(how, runs):
     assert (folder / "checkpoints" / "step-000000007").exists()
     tiny.train(folder, model=tiny.model(**CONFIG), resume=True)
     same_curve(folder, runs / "alone")
+
+
+@pytest.mark.parametrize("how", ["ddp", "fsdp"])
+def test_smoothed_labels_are_those_of_one_process(how, runs, tmp_path):
+    tiny.train(tmp_path, model=tiny.copier(**CONFIG), changes=SMOOTH)
+    same_curve(runs / f"{how} smoothed", tmp_path)
 
 
 def test_fewer_examples_than_processes(runs, tmp_path):

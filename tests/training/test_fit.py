@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
 from tests.training import tiny
 from twofold.models import DecoderForCausalLM, EncoderConfig, EncoderForGoal
@@ -103,6 +104,40 @@ def test_what_may_not_matter(changes, tmp_path):
     for one, other in zip(tiny.curve(tmp_path / "plain"), tiny.curve(tmp_path / "changed"), strict=True):
         assert one["loss"] == pytest.approx(other["loss"], abs=1e-5)
         assert one["gradient_norm"] == pytest.approx(other["gradient_norm"], abs=1e-4)
+
+
+@pytest.mark.parametrize("make", [tiny.model, tiny.copier])
+def test_training_keeps_no_cache(make, tmp_path):
+    model, told = make(), []
+    model.register_forward_pre_hook(lambda _, given, options: told.append(options["use_cache"]), with_kwargs=True)
+    tiny.train(tmp_path, model=model, evaluate=None, changes={"steps": 2})
+    assert told == [False, False]
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_labels_are_smoothed_in_training_alone(pieces, tmp_path):
+    """The first step's loss is torch's over all labels of the batch at once; what evaluate sees has none of it."""
+    model, batch = tiny.copier(hidden_dropout=0.0), tiny.collate(tiny.data())
+    with torch.no_grad():
+        logits = model(**batch).logits.flatten(0, 1)
+    truth = cross_entropy(logits, batch["labels"].flatten(), label_smoothing=0.3)
+    seen = []
+
+    def evaluate(model):
+        batch = tiny.collate(tiny.data(9))
+        found = model(**batch)
+        seen.append((float(found.loss), float(cross_entropy(found.logits.flatten(0, 1), batch["labels"].flatten()))))
+        return {"loss": seen[-1][0]}
+
+    changes = {"label_smoothing": 0.3, "batch_size": 37, "steps": 1, "accumulate": pieces}
+    tiny.train(tmp_path, model=model, changes=changes, evaluate=evaluate)
+    assert tiny.curve(tmp_path)[0]["loss"] == pytest.approx(float(truth), abs=1e-5)
+    assert seen[0][0] == pytest.approx(seen[0][1], abs=1e-6)
+
+
+def test_labels_that_cannot_be_smoothed(tmp_path):
+    with pytest.raises(ValueError, match=r"label_smoothing must be 0 for DecoderForCausalLM, .* answer, got 0.1"):
+        tiny.train(tmp_path, changes={"label_smoothing": 0.1})
 
 
 def test_batches_of_tokens(tmp_path):

@@ -24,6 +24,7 @@ from twofold.training.settings import __file__ as settings_file
         ({"learning_rate": float("inf")}, "learning_rate must be above 0 and finite, got inf"),
         ({"warmup": 1.5}, "warmup must be between 0 and 1, got 1.5"),
         ({"final_rate": -0.1}, "final_rate must be between 0 and 1, got -0.1"),
+        ({"label_smoothing": 1.1}, "label_smoothing must be between 0 and 1, got 1.1"),
         ({"weight_decay": -1}, "weight_decay must be between 0 and inf, got -1"),
         ({"betas": (0.9, 1.0)}, r"betas must be two numbers from 0 to below 1, got \(0.9, 1.0\)"),
         ({"clip": 0.0}, "clip must be above 0 and finite, got 0.0"),
@@ -53,6 +54,14 @@ def test_a_run_goes_on_with_the_settings_that_decide_its_steps():
     replace(began, keep=5, save_steps=1, precision="bf16", workers=2).check_same_run(began.as_json())
     with pytest.raises(ValueError, match=r"batch_size must stay as it was .* to resume it: 8, got 16"):
         replace(began, batch_size=16).check_same_run(began.as_json())
+
+
+def test_a_run_goes_on_that_began_before_there_was_a_setting():
+    before = Settings().as_json()
+    del before["label_smoothing"]
+    Settings().check_same_run(before)
+    with pytest.raises(ValueError, match=r"label_smoothing must stay as it was .* to resume it: 0.0, got 0.1"):
+        Settings(label_smoothing=0.1).check_same_run(before)
 
 
 def test_what_may_change_exists():

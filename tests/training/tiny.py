@@ -3,7 +3,7 @@
 import torch
 from safetensors.torch import load_file
 
-from twofold.models import DecoderConfig, DecoderForCausalLM
+from twofold.models import DecoderConfig, DecoderForCausalLM, Seq2SeqConfig, Seq2SeqForConditionalGeneration
 from twofold.training import Settings, fit, read_metrics
 
 SETTINGS = {
@@ -18,10 +18,24 @@ SETTINGS = {
 }
 
 
+SIZES = {
+    "vocab_size": 17,
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "hidden_dropout": 0.1,
+}
+
+
 def model(**changes):
     torch.manual_seed(7)
-    sizes = {"vocab_size": 17, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2}
-    return DecoderForCausalLM(DecoderConfig(**{**sizes, "hidden_dropout": 0.1, **changes}))
+    return DecoderForCausalLM(DecoderConfig(**{**SIZES, **changes}))
+
+
+def copier(**changes):
+    """An encoder-decoder, which learns to write what it read: labels are as long as what they are the labels of."""
+    torch.manual_seed(7)
+    return Seq2SeqForConditionalGeneration(Seq2SeqConfig(**{**SIZES, **changes}))
 
 
 def data(examples=37):

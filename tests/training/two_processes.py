@@ -41,12 +41,12 @@ def evaluate_shared(how):
     return evaluate
 
 
-def train(folder, changes, config, stop=0, **options):
-    model = tiny.model(**config)
+def train(folder, changes, config, kind="model", stop=0, **options):
+    model = getattr(tiny, kind)(**config)
     # What differs between the processes must not matter: all begin with the first one's weights.
     if os.environ["RANK"] == "1":
         with torch.no_grad():
-            model.model.embedding.tokens.weight.add_(1)
+            model.get_input_embeddings().weight.add_(1)
     try:
         evaluate = evaluate_shared(changes.get("distribution"))
         tiny.train(Path(folder), model=model, changes=changes, progress=SignalAt(stop), evaluate=evaluate, **options)

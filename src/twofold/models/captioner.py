@@ -13,6 +13,7 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.utils.generic import can_return_tuple
 
 from twofold.attention.positions import sinusoidal
+from twofold.models.answer_loss import answer_loss
 from twofold.models.configs import Seq2SeqConfig
 from twofold.models.pretrained import TwofoldPreTrainedModel
 from twofold.models.recurrent_config import RecurrentConfig
@@ -198,9 +199,13 @@ class CaptionerForConditionalGeneration(TwofoldPreTrainedModel, GenerationMixin)
         past_key_values: Any = None,
         decoder_inputs_embeds: Tensor | None = None,
         use_cache: bool | None = None,
+        smoothing: float = 0.0,
         **options: Any,
     ) -> Seq2SeqLMOutput:
-        """cross_attentions, where asked for: (B, heads, T, S) a layer, S the places of the image."""
+        """cross_attentions, where asked for: (B, heads, T, S) a layer, S the places of the image.
+
+        smoothing: how much of every label the loss spreads evenly over the vocabulary.
+        """
         if encoder_outputs is None:
             if pixel_values is None:
                 raise ValueError("give pixel_values or encoder_outputs")
@@ -224,11 +229,7 @@ class CaptionerForConditionalGeneration(TwofoldPreTrainedModel, GenerationMixin)
         logits = self.lm_head(found.last_hidden_state)
         loss: Any = None
         if labels is not None:
-            # The labels stand where they are predicted already.
-            count, truth = options.get("num_items_in_batch"), labels.contiguous()
-            loss = self.loss_function(
-                logits, None, self.config.decoder.vocab_size, num_items_in_batch=count, shift_labels=truth
-            )
+            loss = answer_loss(self, logits, labels, smoothing, options.get("num_items_in_batch"))
         return Seq2SeqLMOutput(
             loss=loss,
             logits=logits,

@@ -19,6 +19,7 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 
 from twofold.attention.additive import AdditiveAttention, Attended
 from twofold.kernels.api import split_attention_weights
+from twofold.models.answer_loss import answer_loss
 from twofold.models.recurrent import EmbeddedModel, RecurrentPreTrainedModel
 from twofold.models.recurrent_config import RecurrentConfig
 from twofold.models.recurrent_layers import RecurrentCache, State, real_steps, recurrent_layers, run
@@ -202,6 +203,7 @@ class RecurrentForConditionalGeneration(RecurrentPreTrainedModel, GenerationMixi
         labels: Tensor | None = None,
         use_cache: bool | None = None,
         teacher_forcing: float | None = None,
+        smoothing: float = 0.0,
         **options: Any,
     ) -> Seq2SeqLMOutput:
         """
@@ -209,6 +211,7 @@ class RecurrentForConditionalGeneration(RecurrentPreTrainedModel, GenerationMixi
             encoder_outputs: what the encoder gave, or its last_hidden_state and final_state.
             teacher_forcing: the probability that a step reads the truth rather than the model's last answer. Unless
                 given, the configuration's in training and 1 otherwise.
+            smoothing: how much of every label the loss spreads evenly over the vocabulary.
         """
         if decoder_input_ids is None and decoder_inputs_embeds is None and labels is not None:
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
@@ -241,10 +244,7 @@ class RecurrentForConditionalGeneration(RecurrentPreTrainedModel, GenerationMixi
         logits = self.lm_head(self.dropout(found.last_hidden_state))
         loss: Any = None
         if labels is not None:
-            # Nothing is left to shift: a step of the decoder already stands where its label does.
-            loss = self.loss_function(
-                logits=logits, labels=labels, vocab_size=self.config.vocab_size, shift_labels=labels, **options
-            )
+            loss = answer_loss(self, logits, labels, smoothing, options.get("num_items_in_batch"))
         return Seq2SeqLMOutput(
             loss=loss,
             logits=logits,

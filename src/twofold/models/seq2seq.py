@@ -15,6 +15,7 @@ from transformers.modeling_outputs import (
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
+from twofold.models.answer_loss import answer_loss
 from twofold.models.configs import Seq2SeqConfig
 from twofold.models.encoder import EncoderModel
 from twofold.models.layers import CachedCrossAttention, Layer, SelfAttention
@@ -178,21 +179,24 @@ class Seq2SeqForConditionalGeneration(Seq2SeqPreTrainedModel, GenerationMixin):
         attention_mask: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
         labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        smoothing: float = 0.0,
         **options: Any,
     ) -> Seq2SeqLMOutput:
+        """smoothing: how much of every label the loss spreads evenly over the vocabulary."""
         if decoder_input_ids is None and labels is not None and options.get("decoder_inputs_embeds") is None:
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         found = self.model(
-            input_ids=input_ids, attention_mask=attention_mask, decoder_input_ids=decoder_input_ids, **options
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            decoder_input_ids=decoder_input_ids,
+            use_cache=use_cache,
+            **options,
         )
         logits = self.lm_head(found.last_hidden_state)
         loss: Any = None
         if labels is not None:
-            # The labels stand where they are predicted already.
-            count = options.get("num_items_in_batch")
-            loss = self.loss_function(
-                logits, None, self.config.vocab_size, num_items_in_batch=count, shift_labels=labels.contiguous()
-            )
+            loss = answer_loss(self, logits, labels, smoothing, options.get("num_items_in_batch"))
         return Seq2SeqLMOutput(
             loss=loss,
             logits=logits,

@@ -31,8 +31,7 @@ class Learner:
         self.shared = processes.shared(model)
         self.call: Any = torch.compile(self.shared) if settings.compile else self.shared
         self.optimizer = optimizer_of(model, settings)
-        # No cache in training: it costs memory and hides where packed sequences end.
-        self.options = {"use_cache": False} if "use_cache" in signature(model.forward).parameters else {}
+        self.options = _options(model, settings)
         on_gpu = processes.device.type == "cuda"
         is_bf16 = settings.precision == "bf16" or (
             settings.precision == "auto" and on_gpu and torch.cuda.is_bf16_supported()
@@ -85,3 +84,16 @@ class Learner:
             name: value.to(self.processes.device, non_blocking=True) if isinstance(value, Tensor) else value
             for name, value in batch.items()
         }
+
+
+def _options(model: PreTrainedModel, settings: Settings) -> dict[str, Any]:
+    """What forward is told besides a batch, in training alone."""
+    known = signature(model.forward).parameters
+    # No cache in training: it costs memory and hides where packed sequences end.
+    options: dict[str, Any] = {"use_cache": False} if "use_cache" in known else {}
+    if settings.label_smoothing:
+        if "smoothing" not in known:
+            name, got = type(model).__name__, settings.label_smoothing
+            raise ValueError(f"label_smoothing must be 0 for {name}, whose loss is not that of an answer, got {got}")
+        options["smoothing"] = settings.label_smoothing
+    return options

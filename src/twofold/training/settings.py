@@ -57,6 +57,8 @@ class Settings:
     """AdamW's two averages."""
     clip: float | None = 1.0
     """Longest gradient; None leaves gradients as they are."""
+    label_smoothing: float = 0.0
+    """How much of every label the loss in training spreads over all tokens; only for models that write an answer."""
     seed: int = 0
     """Decides the order of the data and what dropout drops."""
 
@@ -105,7 +107,12 @@ class Settings:
             value = getattr(self, name)
             if value is not None and not (0 < value < math.inf):
                 raise ValueError(f"{name} must be above 0 and finite, got {value}")
-        for name, low, high in (("warmup", 0.0, 1.0), ("final_rate", 0.0, 1.0), ("weight_decay", 0.0, math.inf)):
+        for name, low, high in (
+            ("warmup", 0.0, 1.0),
+            ("final_rate", 0.0, 1.0),
+            ("label_smoothing", 0.0, 1.0),
+            ("weight_decay", 0.0, math.inf),
+        ):
             value = getattr(self, name)
             if not low <= value <= high:
                 raise ValueError(f"{name} must be between {low:g} and {high:g}, got {value}")
@@ -130,10 +137,11 @@ class Settings:
 
     def check_same_run(self, before: Mapping[str, Any]) -> None:
         """Refuse to go on with a run whose steps these settings would have made differently."""
-        now = self.as_json()
-        changed = [name for name in now if name not in FREE_ON_RESUME and now[name] != before.get(name)]
+        # A run that began before there was a setting began with what it is unless given.
+        now, before = self.as_json(), Settings().as_json() | dict(before)
+        changed = [name for name in now if name not in FREE_ON_RESUME and now[name] != before[name]]
         if changed:
             name = changed[0]
             raise ValueError(
-                f"{name} must stay as it was when the run began to resume it: {before.get(name)!r}, got {now[name]!r}"
+                f"{name} must stay as it was when the run began to resume it: {before[name]!r}, got {now[name]!r}"
             )

@@ -1,0 +1,28 @@
+"""The loss of an encoder-decoder: how well it foresees the tokens of an answer that it is taught."""
+
+from typing import Any
+
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel
+
+
+def answer_loss(
+    model: PreTrainedModel, logits: Tensor, labels: Tensor, smoothing: float = 0.0, count: Any = None
+) -> Tensor:
+    """Cross-entropy of logits (B, T, vocabulary) with labels (B, T), which stand where they are predicted already.
+
+    Args:
+        smoothing: how much of every label is spread evenly over the vocabulary, so that no logit gains by growing for
+            ever. transformers' losses cannot, so what is smoothed does not ask `model.loss_function`. (As an argument
+            of a model it has to have a short name: Trainer takes whatever is called label... for labels.)
+        count: what the sum over tokens is divided by; the labels that are not -100 unless given.
+    """
+    vocabulary = logits.shape[-1]
+    if not smoothing:
+        shifted = labels.contiguous()
+        return model.loss_function(logits, None, vocabulary, num_items_in_batch=count, shift_labels=shifted)
+    scores, truth = logits.float().reshape(-1, vocabulary), labels.reshape(-1)
+    if count is None:
+        return cross_entropy(scores, truth, label_smoothing=smoothing)
+    return cross_entropy(scores, truth, label_smoothing=smoothing, reduction="sum") / count
