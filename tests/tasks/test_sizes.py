@@ -30,3 +30,11 @@ def test_heads_share_the_width_evenly():
 def test_measures_are_at_least_one(name):
     with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
         ModelOptions(**{name: 0})
+
+
+@pytest.mark.parametrize("name", ["dropout", "attention_dropout"])
+def test_dropouts_leave_something(name):
+    config = sized(DecoderConfig, ModelOptions(**{name: 0.3}), 100)
+    assert (config.hidden_dropout, config.attention_dropout) == ((0.3, 0.0) if name == "dropout" else (0.1, 0.3))
+    with pytest.raises(ValueError, match=f"{name} must be from 0 to below 1, got 1"):
+        ModelOptions(**{name: 1.0})

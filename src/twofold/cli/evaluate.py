@@ -22,6 +22,8 @@ class Evaluate:
     """Files to score on; what the run was trained on unless given."""
     split: Literal["train", "dev", "test"] = "test"
     """Which split."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute: a GPU if there is one."""
     json: bool = False
     """Print JSON."""
 
@@ -33,7 +35,7 @@ def run(words: Sequence[str]) -> int:
         return 0
     from twofold.tasks.runs import open_run
 
-    opened = open_run(chosen.run)
+    opened = open_run(chosen.run, device=chosen.device)
     splits = opened.examples(chosen.data)
     examples = getattr(splits, chosen.split)
     if chosen.split in splits.cut:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -26,6 +26,8 @@ class Generate:
     """What to go on with, or to answer."""
     stream: bool = False
     """Print every piece as soon as it is written."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute: a GPU if there is one."""
     json: bool = False
     """Print JSON."""
     decoding: Annotated[Decoding, tyro.conf.OmitArgPrefixes] = field(default_factory=Decoding)
@@ -43,7 +45,7 @@ def run(words: Sequence[str]) -> int:
     from twofold.tasks.generation import WritingTask
     from twofold.tasks.runs import open_run, readable
 
-    opened = open_run(chosen.run)
+    opened = open_run(chosen.run, device=chosen.device)
     if not isinstance(opened.task, WritingTask):
         raise ValueError(f"{chosen.run} is a run of {opened.task.name}, which writes no text: see twofold predict")
     say = _say if chosen.stream else None

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import tyro
 
@@ -27,6 +27,8 @@ class Predict:
     """An actions.toml; the run's own unless given."""
     act: bool = False
     """Do what the goal asks for, as actions.toml says. Without this nothing is ever done."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where to compute: a GPU if there is one."""
     json: bool = False
     """Print JSON, one object a line."""
 
@@ -39,7 +41,7 @@ def run(words: Sequence[str]) -> int:
     from twofold.tasks.actions import Actions
     from twofold.tasks.runs import open_run
 
-    opened = open_run(chosen.run)
+    opened = open_run(chosen.run, device=chosen.device)
     if chosen.actions and opened.task.name != "goals":
         raise ValueError(f"actions follow from goals, and {chosen.run} is a run of {opened.task.name}")
     actions = Actions.read(chosen.actions) if chosen.actions else Actions.of_run(chosen.run)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
 from transformers import PreTrainedModel
@@ -54,6 +55,15 @@ def load_as(path: Path | str, model_class: type[PreTrainedModel]) -> PreTrainedM
             more = f" and {len(found) - 1} more" if len(found) > 1 else ""
             raise ValueError(f"{folder / WEIGHTS} {problem} {found[0]}{more}: {CONFIG} is that of another model")
     return model.eval()
+
+
+def device_named(name: str) -> torch.device:
+    """ "cpu", "cuda", or "auto": a GPU if there is one."""
+    if name not in ("auto", "cpu", "cuda"):
+        raise ValueError(f"device must be one of auto, cpu, cuda, got {name!r}")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device must be cpu or auto where torch sees no GPU, got 'cuda'")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
 @contextmanager

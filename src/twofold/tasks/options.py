@@ -29,10 +29,13 @@ class ModelOptions:
     """Narrow the feed-forward until the model has as many parameters as the standard one."""
     dropout: float = 0.1
     """Of hidden features, while training."""
+    attention_dropout: float = 0.0
+    """Of attention weights, while training: slower on a CPU."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be from 0 to below 1, got {self.dropout}")
+        for name in ("dropout", "attention_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be from 0 to below 1, got {getattr(self, name)}")
         for name in ("width", "layers", "heads"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -13,7 +13,7 @@ from typing import Any
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from twofold.data.examples import Splits
-from twofold.models.loading import load_as
+from twofold.models.loading import device_named, load_as
 from twofold.tasks import TASKS
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.task import Task
@@ -117,8 +117,9 @@ def readable(text: str) -> str:
     return text
 
 
-def open_run(path: Path | str) -> Run:
-    """Open what `twofold train` wrote."""
+def open_run(path: Path | str, *, device: str = "auto") -> Run:
+    """Open what `twofold train` wrote. device: "cpu", "cuda", or "auto" for a GPU if there is one."""
+    place = device_named(device)
     folder = Path(path)
     if not folder.is_dir():
         raise ValueError(f"{folder} is no run: there is no such folder")
@@ -130,4 +131,4 @@ def open_run(path: Path | str) -> Run:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise ValueError(f"{folder} has no readable config.json: {error}") from error
-    return Run(folder, task, load_as(folder, task.class_of(config)))
+    return Run(folder, task, load_as(folder, task.class_of(config)).to(place))

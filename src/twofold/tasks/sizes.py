@@ -29,7 +29,7 @@ def sized(config: type[Config], options: ModelOptions, vocab_size: int, **more: 
         recipe=options.recipe,
         init=options.init,
         hidden_dropout=options.dropout,
-        attention_dropout=0.0,
+        attention_dropout=options.attention_dropout,
         **more,
     )
     return matched(made, options.attention) if options.matched else made

@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from twofold.models.loading import device_named
 from twofold.training.settings import Settings
 
 if TYPE_CHECKING:
@@ -132,10 +133,8 @@ def leave(code: int) -> None:
 
 
 def _device(wanted: str) -> torch.device:
-    if wanted == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device must be cpu or auto where torch sees no GPU, got 'cuda'")
-    if wanted == "cpu" or not torch.cuda.is_available():
-        return torch.device("cpu")
+    if (device := device_named(wanted)).type == "cpu":
+        return device
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
     torch.cuda.set_device(device)
     return device

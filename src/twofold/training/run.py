@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from twofold.models.loading import load_as
+from twofold.models.loading import device_named, load_as
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.runs import chosen, read_task, reopened, task_class, write_task
 from twofold.training.distribution import is_main_process
@@ -85,7 +85,7 @@ def train_task(
         return Trained(outcome, parameters, {})
     # As it was written: under FSDP this process has only a part of the other one. A kill in between costs nothing: what
     # follows depends on the model and the dev split alone.
-    whole = load_as(folder, model_class)
+    whole = load_as(folder, model_class).to(device_named(settings.device))
     task.tune(whole, splits.dev)
     scores = task.scores(whole, splits.dev)
     write_model(whole, folder, None)
