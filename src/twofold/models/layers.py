@@ -97,7 +97,7 @@ class SelfAttention(SplitSelfAttention):
         return self.output(merged(out)), weights
 
     def _steps(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, slots: Tensor | None) -> bool:
-        """Whether one token meets its cache in the kernel of a step, which reads no further than the cache is filled."""
+        """Whether one token meets its cache in the kernel of a step, which reads only what is filled."""
         is_split = self.self_key is not None or self.self_value is not None
         return (
             # torch's own attention serves where nothing is split and nothing is left out.
