@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,9 +29,11 @@ from twofold.models.rope import rotary_of
 class FullLayer(StaticLayer):
     """The memory of a static layer of which all but the last slot is filled, by a number that Python knows."""
 
-    def __init__(self, like: StaticLayer) -> None:
+    def __init__(self, like: Any) -> None:
         super().__init__(max_cache_len=like.max_cache_len)
-        self.keys, self.values, self.is_initialized = like.keys, like.values, True
+        self.keys: Any = like.keys
+        self.values: Any = like.values
+        self.is_initialized = True
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
         self.keys[:, :, -1:], self.values[:, :, -1:] = key_states, value_states
@@ -47,10 +50,13 @@ def rows_of(
     torch.compiler.reset()
     tokens = torch.randint(config.vocab_size, (batch, 1), device=device)
     cache = _filled(config, batch, context, DTYPES[dtype], device)
-    full = Cache(layers=[FullLayer(layer) for layer in cache.layers])
+    layers: list[Any] = cache.layers
+    full = Cache(layers=[FullLayer(layer) for layer in layers])
     split, standard = (_decoder(config, name, dtype, device) for name in (kind, "standard"))
     _verify(split, tokens, cache)
-    kernel = _fastest(standard, tokens, cache)
+    with torch.no_grad():
+        query = standard.model.layers[0].self_attn.project(standard.get_input_embeddings()(tokens)).query
+    kernel = fastest(False, query, layers[0].keys, layers[0].values, backward=False)
     by_torch = kernel.name.lower()
     works: dict[str, Work] = {
         kind: _compiled(kind, split, tokens, cache),
@@ -79,20 +85,21 @@ def rows_of(
         "split_tokens_per_s": speeds[kind],
         "ratio": found.ratio,
         "spread": found.spread,
-        "cache_bytes": sum(tensor.nbytes for layer in cache.layers for tensor in (layer.keys, layer.values)),
+        "cache_bytes": sum(tensor.nbytes for layer in layers for tensor in (layer.keys, layer.values)),
     }
 
 
 def _decoder(config: DecoderConfig, kind: str, dtype: str, device: torch.device) -> DecoderForCausalLM:
-    return decoder(config, kind, device).to(DTYPES[dtype]).eval().requires_grad_(False)
+    return decoder(config, kind, device, DTYPES[dtype]).eval().requires_grad_(False)
 
 
-def _filled(config: DecoderConfig, batch: int, context: int, dtype: torch.dtype, device: torch.device) -> StaticCache:
+def _filled(config: Any, batch: int, context: int, dtype: torch.dtype, device: torch.device) -> StaticCache:
     """With `context` tokens of noise, and room for one more."""
     cache = StaticCache(config=config, max_cache_len=context + 1)
     shape = (batch, config.num_key_value_heads, context, config.head_dim)
     for number in range(config.num_hidden_layers):
-        cache.update(*(torch.randn(shape, dtype=dtype, device=device) for _ in range(2)), number)
+        key, value = (torch.randn(shape, dtype=dtype, device=device) for _ in range(2))
+        cache.update(key, value, number)
     return cache
 
 
@@ -100,10 +107,15 @@ def _step(model: DecoderForCausalLM, tokens: Tensor, cache: Cache) -> tuple[Tens
     """Logits and the likeliest next token (B, 1). The cache forgets the step, so that the next one is the same."""
     logits = model(tokens, past_key_values=cache, use_cache=True).logits
     for number in range(len(cache.layers)):
-        length = cache.get_seq_length(number)
-        if isinstance(length, Tensor):
-            length.fill_(cache.layers[number].get_max_length() - 1)
+        _forget(cache, number)
     return logits, logits.argmax(-1)
+
+
+def _forget(cache: Cache, number: int) -> None:
+    """The last token of a layer. A static one hands out the very tensor it counts in; a full one does not count."""
+    length: Any = cache.get_seq_length(number)
+    if isinstance(length, Tensor):
+        length.sub_(1)
 
 
 def _compiled(
@@ -127,21 +139,16 @@ def _only(kernel: SDPBackend | None) -> AbstractContextManager:
     return nullcontext() if kernel is None else sdpa_kernel(kernel)
 
 
-def _fastest(model: DecoderForCausalLM, tokens: Tensor, cache: Cache) -> SDPBackend:
-    with torch.no_grad():
-        query = model.model.layers[0].self_attn.project(model.get_input_embeddings()(tokens)).query
-    return fastest(False, query, cache.layers[0].keys, cache.layers[0].values, backward=False)
-
-
 def _verify(model: DecoderForCausalLM, tokens: Tensor, cache: StaticCache) -> None:
     """A step by the cache, of the first layer, is attention in float64 over the same keys and values."""
-    layer, kept, length = model.model.layers[0], cache.layers[0], int(cache.get_seq_length())
+    layer, length = model.model.layers[0], int(cache.get_seq_length())
+    kept: Any = cache.layers[0]
     with torch.no_grad():
         x = layer.attention_norm(model.get_input_embeddings()(tokens))
         turn = rotary_of(model.config).at(torch.tensor([length], device=x.device), x.dtype)
         new = layer.self_attn.project(x, turn)
         stepped, _ = layer.self_attn(x, turn, None, cache)
-        cache.get_seq_length().fill_(length)
+        _forget(cache, 0)
         own = (None if tensor is None else tensor.double() for tensor in (new.self_key, new.self_value))
         key, value = kept.keys.double(), kept.values.double()
         expected = split_attention(new.query.double(), key, value, *own, enable_gqa=True, backend="reference")

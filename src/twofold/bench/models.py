@@ -1,5 +1,7 @@
 """The models that `layer`, `training` and `decode` are measured on: the toolkit's own decoder, at equal parameters."""
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -30,11 +32,14 @@ def standard_config(
     )
 
 
-def decoder(config: DecoderConfig, kind: str, device: torch.device) -> DecoderForCausalLM:
+def decoder(
+    config: DecoderConfig, kind: str, device: torch.device, dtype: torch.dtype = torch.float32
+) -> DecoderForCausalLM:
     """Of this kind of attention, with as many parameters as `config` has, whatever the kind."""
     torch.manual_seed(0)
     with device:
-        return DecoderForCausalLM(matched(config, kind))
+        made: Any = DecoderForCausalLM(matched(config, kind))
+    return made.to(dtype)
 
 
 def parameters(module: nn.Module) -> int:
