@@ -96,3 +96,42 @@ def test_maps_and_gradients_are_left_to_the_other_path(kernel):
         made(ids[:, 5:6], past_key_values=past, output_attentions=True)
     made(ids[:, 6:7], past_key_values=past)
     assert not kernel
+
+
+@pytest.mark.parametrize("cache", [None, "dynamic", "static"])
+def test_no_mask_is_made_where_nothing_is_padded(cache, monkeypatch):
+    made, ids = test_decoder.model(), tokens()
+    with torch.no_grad():
+        expected = made(ids, attention_mask=torch.ones_like(ids), use_cache=False).logits
+
+    def refuse(**_):
+        raise AssertionError("a mask was made")
+
+    monkeypatch.setattr("twofold.models.decoder.create_causal_mask", refuse)
+    past = None if cache is None else cache_of(cache, made.config)
+    with torch.no_grad():
+        found = made(ids, past_key_values=past, use_cache=cache is not None).logits
+    torch.testing.assert_close(found, expected, atol=2e-4, rtol=0)
+    with pytest.raises(AssertionError, match="a mask was made"):
+        made(ids, position_ids=torch.arange(9)[None], use_cache=False)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+def test_steps_on_a_gpu(kind, cache, monkeypatch):
+    made, ids, calls = test_decoder.model(attention=kind).cuda().half(), tokens().cuda(), []
+
+    def listening(*arguments):
+        calls.append(arguments[5])
+        return decode.attend_filled(*arguments)
+
+    monkeypatch.setattr(layers, "attend_filled", listening)
+    past, found = cache_of(cache, made.config), []
+    with torch.no_grad():
+        full = made.float()(ids, use_cache=False).logits
+        made.half()(ids[:, :4], past_key_values=past)
+        for t in range(4, 9):
+            found.append(made(ids[:, t : t + 1], past_key_values=past).logits)
+    assert len(calls) == (0 if kind == Kind.STANDARD and cache == "dynamic" else 10)
+    torch.testing.assert_close(torch.cat(found, dim=1).float(), full[:, 4:], atol=5e-2, rtol=5e-2)
