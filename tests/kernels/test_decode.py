@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from twofold import split_attention
-from twofold.kernels.decode import attend_and_write, decode_attention
+from twofold.kernels.decode import attend_and_write, attend_filled, decode_attention, serves_step
 
 KINDS = {"standard": (False, False), "split_key": (True, False), "split_value": (False, True), "split_kv": (True, True)}
 
@@ -186,3 +186,53 @@ def test_a_layer_steps_by_the_kernel(monkeypatch):
             outs.append(out)
     assert called == [0, 1, 2, 3, 4]
     torch.testing.assert_close(torch.cat(outs, dim=1), exact, rtol=3e-3, atol=3e-3)
+
+
+@pytest.mark.parametrize("is_counted", [False, True])
+@pytest.mark.parametrize("masked", [None, "all", "left", "everything", "self"])
+@pytest.mark.parametrize("length", [0, 1, 64, 130])
+@pytest.mark.usefixtures("poisoned")
+def test_the_kernel_over_a_cache_that_is_written_already(is_counted, masked, length, monkeypatch):
+    """The length may be a tensor, whose value no launch knows; left padding, a hidden token, nothing to be seen."""
+    monkeypatch.setattr("twofold.kernels.triton.step.LONGEST", 64)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    B, Hq, Hkv, D, capacity = 2, 4, 2, 16, 200
+    query, self_key, self_value = (torch.randn(B, heads, 1, D, device=device).half() for heads in (Hq, Hkv, Hkv))
+    key_cache, value_cache = (torch.randn(B, Hkv, capacity, D, device=device).half() for _ in range(2))
+    key_cache[:, :, length:], value_cache[:, :, length:] = torch.nan, torch.nan
+    mask = None
+    if masked is not None:
+        mask = torch.ones(1 if masked == "all" else B, 1, 1, capacity, dtype=torch.bool, device=device)
+    if masked == "left":
+        mask[0, ..., : length // 2] = False
+    if masked == "everything":
+        mask[1] = False
+    if masked == "self":
+        mask[1, ..., length] = False
+    told = torch.tensor(length, device=device) if is_counted else length
+    out = attend_filled(query, self_key, self_value, key_cache, value_cache, told, mask)
+    keys, values = (
+        torch.cat([key_cache[:, :, :length], self_key], 2),
+        torch.cat([value_cache[:, :, :length], self_value], 2),
+    )
+    seen = None if mask is None else mask[..., : length + 1]
+    exact = split_attention(query.double(), keys.double(), values.double(), attn_mask=seen, enable_gqa=True)
+    torch.testing.assert_close(out.double(), exact, rtol=2e-3, atol=2e-3)
+
+
+def test_the_kernel_of_a_step_says_what_it_takes(monkeypatch):
+    """On a CPU nothing; elsewhere no float32, no gradient, no mask that differs between heads or is not bool."""
+    query, cache = torch.zeros(2, 4, 1, 16).half(), torch.zeros(2, 2, 9, 16).half()
+    assert not serves_step(query, cache, cache)
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
+    assert serves_step(query, cache, cache)
+    for shape in ((2, 1, 1, 9), (1, 1, 1, 9)):
+        assert serves_step(query, cache, cache, torch.ones(shape) > 0)
+    for mask in (torch.ones(2, 4, 1, 9) > 0, torch.zeros(2, 1, 1, 9), torch.ones(2, 1, 1, 5) > 0):
+        assert not serves_step(query, cache, cache, mask)
+    assert not serves_step(query.expand(-1, -1, 2, -1), cache, cache)
+    assert not serves_step(query.float(), cache.float(), cache.float())
+    assert not serves_step(query, cache.bfloat16(), cache.bfloat16())
+    assert not serves_step(query.clone().requires_grad_(), cache, cache)
+    with torch.no_grad():
+        assert serves_step(query.clone().requires_grad_(), cache, cache)

@@ -15,17 +15,18 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from twofold.bench.decoder import Block, Sizes
+from twofold.attention import Rotary, SplitSelfAttention
 
 
 class Stack(nn.Module):
     def __init__(self):
         super().__init__()
-        self.blocks = nn.ModuleList(Block(Sizes(2, 1, 8), "split_kv", dtype=torch.float64) for _ in range(2))
+        options = {"kv_heads": 1, "qk_norm": True, "rotary": Rotary(width=8), "dtype": torch.float64}
+        self.layers = nn.ModuleList(SplitSelfAttention(16, 2, **options) for _ in range(2))
 
     def forward(self, x):
-        for block in self.blocks:
-            x = block(x, is_causal=True)
+        for layer in self.layers:
+            x = x + layer(x, is_causal=True)[0]
         return x.square().mean()
 
 
@@ -44,7 +45,7 @@ def main(how):
         wrapped = DistributedDataParallel(shared)
     else:
         mesh = init_device_mesh("cpu", (2,))
-        for part in (*shared.blocks, shared):
+        for part in (*shared.layers, shared):
             fully_shard(part, mesh=mesh)
         wrapped = shared
     loss = wrapped(x.chunk(2)[dist.get_rank()])

@@ -14,32 +14,40 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from twofold.attention.rotary import Rotary, Turn
-from twofold.bench.decoder import Block, Sizes, parameters
+from twofold.attention.rotary import Turn
 from twofold.bench.machine import where
 from twofold.bench.measure import DTYPES, Work, peak_bytes, ratio, times_ms
+from twofold.bench.models import parameters
 from twofold.bench.standard import fastest
 from twofold.kernels.api import choose, split_attention
 from twofold.kernels.checks import check
+from twofold.models.configs import DecoderConfig
+from twofold.models.layers import Layer
+from twofold.models.matching import matched
+from twofold.models.rope import rotary_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerCase:
     batch: int
-    sizes: Sizes
+    config: DecoderConfig  # of the standard one
     tokens: int
     causal: bool
     kind: str
     dtype: str
     device: torch.device
 
-    def block(self, kind: str) -> Block:
+    def layer(self, kind: str) -> Layer:
         torch.manual_seed(0)
-        return Block(self.sizes, kind, device=self.device, dtype=DTYPES[self.dtype])
+        with self.device:
+            return Layer(matched(self.config, kind), 0, is_causal=self.causal).to(DTYPES[self.dtype])
+
+    def turn(self, dtype: torch.dtype) -> Turn:
+        return rotary_of(self.config).at(torch.arange(self.tokens, device=self.device), dtype)
 
     def input(self) -> Tensor:
         maker = torch.Generator(self.device).manual_seed(0)
-        shape = (self.batch, self.tokens, self.sizes.width)
+        shape = (self.batch, self.tokens, self.config.hidden_size)
         return torch.randn(shape, generator=maker, device=self.device, dtype=DTYPES[self.dtype]).requires_grad_()
 
 
@@ -47,22 +55,19 @@ def rows_of(case: LayerCase, *, rounds: int) -> Iterator[dict[str, object]]:
     """One row, forward + backward: what a layer costs in training."""
     torch.compiler.reset()
     _verify(case)
-    split, standard, x = case.block(case.kind), case.block("standard"), case.input()
-    grad, turn = (
-        torch.randn_like(x),
-        Rotary(width=case.sizes.head_width).at(torch.arange(case.tokens, device=x.device), x.dtype),
-    )
+    split, standard, x = case.layer(case.kind), case.layer("standard"), case.input()
+    grad, turn = torch.randn_like(x), case.turn(x.dtype)
     with torch.no_grad():
-        made = standard.attention.project(x)
+        made = standard.self_attn.project(x)
     kernel = fastest(case.causal, *made[:3], backward=True)
-    contenders: dict[str, tuple[Callable[..., Tensor], Block]] = {
+    contenders: dict[str, tuple[Callable[..., Tensor], Layer]] = {
         "split": (_compiled(split), split),
         "standard": (partial(_under, kernel, _compiled(standard)), standard),
     }
-    for name, (run, block) in contenders.items():
-        _agree(name, run(x, positions=turn, is_causal=case.causal), block(x, positions=turn, is_causal=case.causal))
+    for name, (run, layer) in contenders.items():
+        _agree(name, run(x, turn), layer(x, turn))
     works: dict[str, Work] = {
-        name: partial(_both, grad, run, block, x, turn, case.causal) for name, (run, block) in contenders.items()
+        name: partial(_both, grad, run, layer, x, turn) for name, (run, layer) in contenders.items()
     }
     times = times_ms(works, rounds, case.device)
     found = ratio(times["split"], times["standard"])
@@ -72,14 +77,14 @@ def rows_of(case: LayerCase, *, rounds: int) -> Iterator[dict[str, object]]:
         "dtype": case.dtype,
         "kind": case.kind,
         "B": case.batch,
-        "H": case.sizes.heads,
-        "Hkv": case.sizes.kv_heads,
+        "H": case.config.num_attention_heads,
+        "Hkv": case.config.num_key_value_heads,
         "T": case.tokens,
-        "D": case.sizes.head_width,
+        "D": case.config.head_dim,
         "causal": case.causal,
         "pass": "fwd+bwd",
-        "feed_forward": case.sizes.feed_forward(case.kind),
-        "standard_feed_forward": case.sizes.feed_forward("standard"),
+        "feed_forward": matched(case.config, case.kind).intermediate_size,
+        "standard_feed_forward": case.config.intermediate_size,
         "parameters": parameters(split),
         "standard_parameters": parameters(standard),
         "standard_ms": statistics.median(times["standard"]),
@@ -94,23 +99,24 @@ def rows_of(case: LayerCase, *, rounds: int) -> Iterator[dict[str, object]]:
     }
 
 
-def _compiled(block: Block) -> Callable[..., Tensor]:
-    return torch.compile(block, fullgraph=True, dynamic=False)
+def _compiled(layer: Layer) -> Callable[..., Tensor]:
+    return torch.compile(layer, fullgraph=True, dynamic=False)
 
 
-def _under(kernel: SDPBackend, run: Callable[..., Tensor], x: Tensor, **options: object) -> Tensor:
+def _under(kernel: SDPBackend, run: Callable[..., Tensor], x: Tensor, turn: Turn) -> Tensor:
     with sdpa_kernel(kernel):
-        return run(x, **options)
+        return run(x, turn)
 
 
-def _both(grad: Tensor, run: Callable[..., Tensor], block: Block, x: Tensor, turn: Turn, causal: bool) -> None:
-    torch.autograd.grad(run(x, positions=turn, is_causal=causal), [x, *block.parameters()], grad)
+def _both(grad: Tensor, run: Callable[..., Tensor], layer: Layer, x: Tensor, turn: Turn) -> None:
+    torch.autograd.grad(run(x, turn), [x, *layer.parameters()], grad)
 
 
-def _chosen(case: LayerCase, block: Block, x: Tensor) -> str:
+def _chosen(case: LayerCase, layer: Layer, x: Tensor) -> str:
     with torch.no_grad():
-        made = block.attention.project(x)
-    return choose(check(*made, is_causal=case.causal, enable_gqa=case.sizes.heads != case.sizes.kv_heads)).backend
+        made = layer.self_attn.project(x)
+    is_grouped = made.query.shape[1] != made.key.shape[1]
+    return choose(check(*made, is_causal=case.causal, enable_gqa=is_grouped)).backend
 
 
 def _agree(name: str, compiled: Tensor, eager: Tensor) -> None:
@@ -123,11 +129,11 @@ def _agree(name: str, compiled: Tensor, eager: Tensor) -> None:
 def _verify(case: LayerCase) -> None:
     """Output and input gradient of one sequence of at most 1024 tokens against float64; raises if they are off."""
     small = replace(case, batch=1, tokens=min(case.tokens, 1024))
-    block, x = small.block(case.kind), small.input()
-    exact_block, exact_x = deepcopy(block).double(), x.detach().double().requires_grad_()
-    exact_block.attention.attend = partial(split_attention, backend="reference")
+    layer, x = small.layer(case.kind), small.input()
+    exact_layer, exact_x = deepcopy(layer).double(), x.detach().double().requires_grad_()
+    exact_layer.self_attn.attend = partial(split_attention, backend="reference")
     grad = torch.randn_like(x)
-    out, exact = block(x, is_causal=case.causal), exact_block(exact_x, is_causal=case.causal)
+    out, exact = layer(x, small.turn(x.dtype)), exact_layer(exact_x, small.turn(torch.float64))
     found, expected = torch.autograd.grad(out, x, grad), torch.autograd.grad(exact, exact_x, grad.double())
     # A layer is a chain of some ten roundings.
     limit = 10 * torch.finfo(x.dtype).eps

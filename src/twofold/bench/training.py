@@ -12,10 +12,12 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from twofold.bench.decoder import Decoder, Sizes, parameters
 from twofold.bench.machine import where
 from twofold.bench.measure import DTYPES, peak_bytes, ratio, times_ms
+from twofold.bench.models import decoder, parameters
 from twofold.bench.standard import fastest
+from twofold.models.configs import DecoderConfig
+from twofold.models.decoder import DecoderForCausalLM
 
 LEARNING_RATE = 3e-4
 
@@ -23,13 +25,13 @@ Step = Callable[[], Tensor]  # one step of training, and its loss
 
 
 def rows_of(
-    sizes: Sizes, *, batch: int, tokens: int, kind: str, dtype: str, device: torch.device, rounds: int
+    config: DecoderConfig, *, batch: int, tokens: int, kind: str, dtype: str, device: torch.device, rounds: int
 ) -> Iterator[dict[str, object]]:
     torch.compiler.reset()
     data = torch.randint(
-        sizes.vocabulary, (batch, tokens), device=device, generator=torch.Generator(device).manual_seed(0)
+        config.vocab_size, (batch, tokens), device=device, generator=torch.Generator(device).manual_seed(0)
     )
-    models = {"split": _decoder(sizes, kind, device), "standard": _decoder(sizes, "standard", device)}
+    models = {"split": _compiled(config, kind, device), "standard": _compiled(config, "standard", device)}
     kernel = _fastest(models["standard"], data, dtype)
     works: dict[str, Step] = {
         "split": _training(models["split"], data, dtype),
@@ -45,12 +47,12 @@ def rows_of(
         **where(device),
         "dtype": dtype,
         "kind": kind,
-        "layers": sizes.layers,
+        "layers": config.num_hidden_layers,
         "B": batch,
-        "H": sizes.heads,
-        "Hkv": sizes.kv_heads,
+        "H": config.num_attention_heads,
+        "Hkv": config.num_key_value_heads,
         "T": tokens,
-        "D": sizes.head_width,
+        "D": config.head_dim,
         "causal": True,
         "parameters": parameters(models["split"]),
         "standard_parameters": parameters(models["standard"]),
@@ -64,20 +66,21 @@ def rows_of(
     }
 
 
-def _fastest(model: Decoder, data: Tensor, dtype: str) -> SDPBackend:
+def _fastest(model: DecoderForCausalLM, data: Tensor, dtype: str) -> SDPBackend:
     with torch.no_grad(), torch.autocast(data.device.type, DTYPES[dtype], enabled=dtype != "float32"):
-        made = model.block(0).attention.project(model.embedding(data))
+        made = model.model.layers[0].self_attn.project(model.get_input_embeddings()(data))
     return fastest(True, *(tensor.to(DTYPES[dtype]) for tensor in made[:3]), backward=True)
 
 
-def _decoder(sizes: Sizes, kind: str, device: torch.device) -> Decoder:
-    torch.manual_seed(0)
-    made = Decoder(sizes, kind, device=device)
-    made.compile_parts()
+def _compiled(config: DecoderConfig, kind: str, device: torch.device) -> DecoderForCausalLM:
+    """Layer by layer: all of them share one compiled graph, so compiling takes seconds and not minutes."""
+    made = decoder(config, kind, device)
+    for layer in made.model.layers:
+        layer.compile(fullgraph=True, dynamic=False)
     return made
 
 
-def _training(model: Decoder, data: Tensor, dtype: str, kernel: SDPBackend | None = None) -> Step:
+def _training(model: DecoderForCausalLM, data: Tensor, dtype: str, kernel: SDPBackend | None = None) -> Step:
     on_gpu = data.device.type == "cuda"
     optimiser = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True, capturable=on_gpu)
 
@@ -86,7 +89,7 @@ def _training(model: Decoder, data: Tensor, dtype: str, kernel: SDPBackend | Non
             optimiser.zero_grad(set_to_none=True)
             # A cache of casts does not survive the capture of a CUDA graph.
             with torch.autocast(data.device.type, DTYPES[dtype], enabled=dtype != "float32", cache_enabled=False):
-                loss = model.loss(data)
+                loss = model(data, labels=data, use_cache=False).loss
             loss.backward()
         optimiser.step()
         return loss.detach()

@@ -4,6 +4,8 @@ A single token: write (k', v') into its slot, run ordinary attention, overwrite 
 exactly the standard size and any decode kernel serves. On GPUs a kernel of our own takes the own pair from where it is
 and writes the slot once (`triton/step`). A chunk of several tokens must see both of a token's keys at once, so it
 writes (k, v) and runs split attention over the filled part.
+
+`attend_filled` is the same kernel for a cache that others have written to already.
 """
 
 from collections.abc import Callable
@@ -79,17 +81,36 @@ def _has_kernel(query: Tensor, key_cache: Tensor, value_cache: Tensor, options: 
     """Whether `attend_and_write` serves: one token a sequence that sees all its past, with softmax as it is."""
     plain = {"is_causal": (True, False), "enable_gqa": (True, False), "backend": ("auto",), "dropout_p": (0,)}
     return bool(
+        (options.get("enable_gqa") or query.shape[1] == key_cache.shape[1])
+        and all(name in plain and value in plain[name] for name, value in options.items() if name != "scale")
+        and serves_step(query, key_cache, value_cache)
+    )
+
+
+def serves_step(query: Tensor, key_cache: Tensor, value_cache: Tensor, attn_mask: Tensor | None = None) -> bool:
+    """Whether the kernel of a step takes these: a query (B, Hq, 1, D), caches (B, Hkv, capacity, D).
+
+    attn_mask: bool, one row for all heads, (B or 1, 1, 1, capacity).
+    """
+    has_gradient = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key_cache, value_cache))
+    return bool(
         fused.INSTALLED
         and query.is_cuda
         and query.dtype in (torch.bfloat16, torch.float16)
+        and key_cache.dtype == value_cache.dtype == query.dtype
+        and query.shape[2] == 1
         and query.shape[-1] == value_cache.shape[-1] <= 128
         and query.numel() > 0
         and query.shape[1] % key_cache.shape[1] == 0
-        and (options.get("enable_gqa") or query.shape[1] == key_cache.shape[1])
         and key_cache.stride(-1) == value_cache.stride(-1) == 1
-        and all(name in plain and value in plain[name] for name, value in options.items() if name != "scale")
+        and (attn_mask is None or _is_one_row(attn_mask, query.shape[0], key_cache.shape[2]))
+        and not has_gradient
         and not have_tangents(query, key_cache, value_cache)
     )
+
+
+def _is_one_row(attn_mask: Tensor, batch: int, capacity: int) -> bool:
+    return attn_mask.dtype == torch.bool and tuple(attn_mask.shape) in ((batch, 1, 1, capacity), (1, 1, 1, capacity))
 
 
 @torch.library.custom_op("twofold::attend_and_write", mutates_args=("key_cache", "value_cache"))
@@ -108,10 +129,63 @@ def attend_and_write(
     from twofold.kernels.triton.step import step
 
     with torch.cuda.device_of(query):
-        return step(query, key, value, self_key, self_value, key_cache, value_cache, length, scale)
+        return step(query, self_key, self_value, key_cache, value_cache, length, scale, write=(key, value))
 
 
 @attend_and_write.register_fake
+def _(query, *_):  # noqa: ANN001, ANN002, ANN202
+    return empty_heads(query)
+
+
+def attend_filled(
+    query: Tensor,
+    self_key: Tensor,
+    self_value: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    length: int | Tensor,
+    attn_mask: Tensor | None = None,
+) -> Tensor:
+    """Attend from one token a sequence to the first `length` slots and, by (self_key, self_value), to itself.
+
+    Nothing is written and nothing beyond `length` is read; `serves_step` says for which tensors.
+
+    Args:
+        query: (B, Hq, 1, D); self_key, self_value (B, Hkv, 1, D).
+        key_cache: (B, Hkv, capacity, D); value_cache likewise.
+        length: slots of the past; a whole number or a tensor of one on the device, which a CUDA graph reads anew.
+        attn_mask: as in `serves_step`; column `length` says whether the token sees itself.
+
+    Returns:
+        (B, Hq, 1, D).
+    """
+    number, counter = (0, length) if isinstance(length, Tensor) else (length, None)
+    scale = query.shape[-1] ** -0.5
+    return _attend_filled(
+        query, self_key, self_value, key_cache, value_cache, number, counter, attn_mask, scale
+    )  # fmt: skip
+
+
+@torch.library.custom_op("twofold::attend_filled", mutates_args=())
+def _attend_filled(
+    query: Tensor,
+    self_key: Tensor,
+    self_value: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    number: int,
+    counter: Tensor | None,
+    attn_mask: Tensor | None,
+    scale: float,
+) -> Tensor:
+    from twofold.kernels.triton.step import step
+
+    length = number if counter is None else counter
+    with torch.cuda.device_of(query):
+        return step(query, self_key, self_value, key_cache, value_cache, length, scale, attn_mask=attn_mask)
+
+
+@_attend_filled.register_fake
 def _(query, *_):  # noqa: ANN001, ANN002, ANN202
     return empty_heads(query)
 

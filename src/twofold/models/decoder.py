@@ -40,15 +40,20 @@ class DecoderModel(Stack):
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache(config=self.config)
         seen = 0 if past_key_values is None else past_key_values.get_seq_length()
+        # Nothing is padded, packed or out of sight: layers know causal order by themselves. transformers would look at
+        # the positions, which stalls a GPU, and a compiled graph would hold a mask of T x T that nobody needs.
+        is_plain = attention_mask is None and position_ids is None and self.config.sliding_window is None
         x, turn, position_ids = self.placed(input_ids, inputs_embeds, position_ids, seen)
         make_mask = create_causal_mask if self.config.sliding_window is None else create_sliding_window_causal_mask
-        mask = make_mask(
-            config=self.config,
-            inputs_embeds=x,
-            attention_mask=attention_mask,
-            past_key_values=past_key_values,
-            position_ids=position_ids,
-        )
+        mask = None
+        if not is_plain:
+            mask = make_mask(
+                config=self.config,
+                inputs_embeds=x,
+                attention_mask=attention_mask,
+                past_key_values=past_key_values,
+                position_ids=position_ids,
+            )
         for layer in self.layers:
             x = layer(x, turn, attention_mask=mask, past_key_values=past_key_values, **options)
         return BaseModelOutputWithPast(last_hidden_state=self.norm(x), past_key_values=past_key_values)

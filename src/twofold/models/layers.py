@@ -15,6 +15,7 @@ from twofold.attention.heads import merged, split
 from twofold.attention.rotary import Turn
 from twofold.attention.split import HeadNorm, Projected, SplitSelfAttention
 from twofold.kernels.api import split_attention, split_attention_weights
+from twofold.kernels.decode import attend_filled, serves_step
 from twofold.models.configs import GATED
 
 
@@ -65,8 +66,13 @@ class SelfAttention(SplitSelfAttention):
             # A cache that grows has the new tokens last, where `split_attention` looks for own slots.
             if key.shape[2] > T and (isinstance(seen, Tensor) or seen < key.shape[2] - T):
                 slots = seen + torch.arange(T, device=x.device)
-                if mask is None:
-                    mask = (torch.arange(key.shape[2], device=x.device) <= slots[:, None])[None, None]
+            if not output_attentions and self._steps(new.query, key, value, mask, slots):
+                own_key = new.key if new.self_key is None else new.self_key
+                own_value = new.value if new.self_value is None else new.self_value
+                length = key.shape[2] - 1 if slots is None else slots
+                return self.output(merged(attend_filled(new.query, own_key, own_value, key, value, length, mask))), None
+            if slots is not None and mask is None:
+                mask = (torch.arange(key.shape[2], device=x.device) <= slots[:, None])[None, None]
         self_key, self_value = new.self_key, new.self_value
         if slots is not None and mask is not None and T == 1 and packed is None and not output_attentions:
             mask = _own_slot_last(mask, slots)
@@ -87,8 +93,19 @@ class SelfAttention(SplitSelfAttention):
             if slots is not None:
                 weights = weights[..., :-T].index_copy(-1, slots, weights[..., -T:])
         dropout = self.dropout if self.training else 0.0
-        out = split_attention(new.query, key, value, self_key, self_value, dropout_p=dropout, **options)
+        out = self.attend(new.query, key, value, self_key, self_value, dropout_p=dropout, **options)
         return self.output(merged(out)), weights
+
+    def _steps(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, slots: Tensor | None) -> bool:
+        """Whether one token meets its cache in the kernel of a step, which reads only what is filled."""
+        is_split = self.self_key is not None or self.self_value is not None
+        return (
+            # torch's own attention serves where nothing is split and nothing is left out.
+            (is_split or slots is not None)
+            and self.attend is split_attention
+            and not (self.training and self.dropout > 0)
+            and serves_step(query, key, value, mask)
+        )
 
 
 def _own_slot_last(mask: Tensor, slot: Tensor) -> Tensor:

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import torch
 import tyro
 
-from twofold.bench.decoder import Sizes
 from twofold.bench.layer import LayerCase, rows_of
+from twofold.bench.models import standard_config
 from twofold.cli.arguments import parse
 from twofold.cli.bench.attention import SUITE
 from twofold.cli.bench.results import Shape, measure, positive, times_table
@@ -45,7 +45,7 @@ class Layer(Shape):
         return [
             LayerCase(
                 batch=batch,
-                sizes=Sizes(heads, kv_heads, width),
+                config=standard_config(heads=heads, kv_heads=kv_heads, head_width=width),
                 tokens=tokens,
                 causal=pattern == "causal",
                 kind=kind,

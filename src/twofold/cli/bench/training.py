@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from twofold.bench.decoder import Sizes
+from twofold.bench.models import standard_config
 from twofold.bench.training import rows_of
 from twofold.cli.arguments import parse
 from twofold.cli.bench.results import Shape, measure, positive, speeds_table
@@ -41,11 +41,14 @@ class Training(Shape):
 
 def run(words: Sequence[str]) -> int:
     chosen = parse(Training, words, "twofold bench training")
-    sizes = Sizes(chosen.heads, chosen.groups, chosen.head_width, layers=chosen.layers, vocabulary=chosen.vocabulary)
+    config = standard_config(
+        heads=chosen.heads, kv_heads=chosen.groups, head_width=chosen.head_width, layers=chosen.layers,
+        vocabulary=chosen.vocabulary,
+    )  # fmt: skip
     options: dict[str, Any] = {
         "batch": chosen.batch, "tokens": chosen.tokens, "dtype": chosen.dtype, "device": torch.device(chosen.device),
         "rounds": chosen.rounds,
     }  # fmt: skip
-    works = [(kind, partial(rows_of, sizes, kind=kind, **options)) for kind in chosen.kinds]
+    works = [(kind, partial(rows_of, config, kind=kind, **options)) for kind in chosen.kinds]
     measure(chosen, works, partial(speeds_table, fields=("T", "B")))
     return 0

@@ -1,7 +1,9 @@
 """One step of generation: every new token over its past in the cache and itself, whose k and v join the cache.
 
-The first kernel attends to a part of the past, the second puts the parts and the token itself together and writes the
-slot: as many launches as a library's attention for one query has, and none for the slot.
+The first kernel attends to a part of the past, the second puts the parts and the token itself together and, if asked
+to, writes the slot: as many launches as a library's attention for one query has, and none for the slot.
+
+How much of the cache is filled is a number or, so that one CUDA graph serves every step, read from the device.
 """
 
 import torch
@@ -22,12 +24,13 @@ PROGRAMS, LONGEST = 528, 2048
 
 @triton.jit
 def parts_kernel(
-    p_query, p_key_cache, p_value_cache, p_parts, p_greatest, p_total,
-    s_query_b, s_query_h, s_query_t, s_key_b, s_key_h, s_key_t, s_value_b, s_value_h, s_value_t,
-    kv_heads, length, share, width, scale,
+    p_query, p_key_cache, p_value_cache, p_mask, p_length, p_parts, p_greatest, p_total,
+    s_query_b, s_query_h, s_query_t, s_key_b, s_key_h, s_key_t, s_value_b, s_value_h, s_value_t, s_mask_b, s_mask_t,
+    kv_heads, length, width, scale,
     GROUPS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDTH: tl.constexpr,
+    COUNTED: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """Columns part * share .. + share: unnormalised outputs, greatest scores and sums of one group of heads."""
+    """An equal share of the filled columns: unnormalised outputs, greatest scores and sums of one group of heads."""
     batch, head = (tl.program_id(0) // kv_heads).to(tl.int64), (tl.program_id(0) % kv_heads).to(tl.int64)
     part, rows, d = tl.program_id(1), tl.arange(0, ROWS), tl.arange(0, WIDTH)
     row_mask = (rows < GROUPS)[:, None] & (d < width)[None, :]
@@ -38,7 +41,9 @@ def parts_kernel(
     greatest = tl.full((ROWS,), float("-inf"), dtype=tl.float32)
     total = tl.zeros((ROWS,), dtype=tl.float32)
     out = tl.zeros((ROWS, WIDTH), dtype=tl.float32)
-    end = tl.minimum((part + 1) * share, length)
+    filled = tl.load(p_length).to(tl.int32) if COUNTED else length
+    share = tl.cdiv(tl.cdiv(filled, tl.num_programs(1)), COLUMNS) * COLUMNS
+    end = tl.minimum((part + 1) * share, filled)
     for start in range(part * share, end, COLUMNS):
         columns = start + tl.arange(0, COLUMNS)
         inside = (columns < end)[:, None] & (d < width)[None, :]
@@ -46,9 +51,14 @@ def parts_kernel(
         key = tl.load(p_key_cache + far * s_key_t + d[None, :], mask=inside, other=0.0)
         value = tl.load(p_value_cache + far * s_value_t + d[None, :], mask=inside, other=0.0)
         scores = tl.dot(query, tl.trans(key), input_precision="ieee") * (scale * LOG2E)
-        scores = tl.where((columns < end)[None, :], scores, float("-inf"))
+        seen = columns < end
+        if MASKED:
+            seen &= tl.load(p_mask + batch * s_mask_b + columns.to(tl.int64) * s_mask_t, mask=seen, other=0) != 0
+        scores = tl.where(seen[None, :], scores, float("-inf"))
         risen = tl.maximum(greatest, tl.max(scores, 1))
-        weights, kept = tl.exp2(scores - risen[:, None]), tl.exp2(greatest - risen)
+        # Nothing may have been seen so far.
+        level = tl.where(risen == float("-inf"), 0.0, risen)
+        weights, kept = tl.exp2(scores - level[:, None]), tl.exp2(greatest - level)
         total = total * kept + tl.sum(weights, 1)
         out = tl.dot(weights.to(value.dtype), value, out * kept[:, None], input_precision="ieee")
         greatest = risen
@@ -61,12 +71,14 @@ def parts_kernel(
 
 @triton.jit
 def join_kernel(
-    p_query, p_key, p_value, p_self_key, p_self_value, p_key_cache, p_value_cache, p_parts, p_greatest, p_total, p_out,
+    p_query, p_key, p_value, p_self_key, p_self_value, p_key_cache, p_value_cache, p_mask, p_length,
+    p_parts, p_greatest, p_total, p_out,
     s_query_b, s_query_h, s_query_t, s_key_b, s_key_h, s_key_t, s_value_b, s_value_h, s_value_t,
     s_self_key_b, s_self_key_h, s_self_key_t, s_self_value_b, s_self_value_h, s_self_value_t,
-    s_key_cache_b, s_key_cache_h, s_key_cache_t, s_value_cache_b, s_value_cache_h, s_value_cache_t,
+    s_key_cache_b, s_key_cache_h, s_key_cache_t, s_value_cache_b, s_value_cache_h, s_value_cache_t, s_mask_b, s_mask_t,
     heads, length, parts, width, scale,
     GROUPS: tl.constexpr, PARTS: tl.constexpr, WIDTH: tl.constexpr,
+    COUNTED: tl.constexpr, MASKED: tl.constexpr, WRITES: tl.constexpr,
 ):  # fmt: skip
     """All parts and the token itself, one query head a program; the first head of a group writes the slot."""
     along = tl.program_id(0).to(tl.int64)
@@ -77,6 +89,9 @@ def join_kernel(
     self_key = tl.load(p_self_key + batch * s_self_key_b + kv_head * s_self_key_h + d, mask=inside, other=0.0)
     self_value = tl.load(p_self_value + batch * s_self_value_b + kv_head * s_self_value_h + d, mask=inside, other=0.0)
     own = tl.sum(query * self_key.to(tl.float32), 0) * (scale * LOG2E)
+    slot = tl.load(p_length).to(tl.int64) if COUNTED else tl.cast(length, tl.int64)
+    if MASKED:
+        own = tl.where(tl.load(p_mask + batch * s_mask_b + slot * s_mask_t) != 0, own, float("-inf"))
     part = tl.arange(0, PARTS)
     greatest = tl.load(p_greatest + along * parts + part, mask=part < parts, other=float("-inf"))
     total = tl.load(p_total + along * parts + part, mask=part < parts, other=0.0)
@@ -85,52 +100,72 @@ def join_kernel(
         mask=(part < parts)[:, None] & inside[None, :], other=0.0,
     )  # fmt: skip
     highest = tl.maximum(tl.max(greatest, 0), own)
+    if MASKED:
+        highest = tl.where(highest == float("-inf"), 0.0, highest)
     shares, own_share = tl.exp2(greatest - highest), tl.exp2(own - highest)
     out = tl.sum(tile * shares[:, None], 0) + own_share * self_value.to(tl.float32)
-    out = out / (tl.sum(total * shares, 0) + own_share)
+    whole = tl.sum(total * shares, 0) + own_share
+    # Who may see nothing gets 0.
+    out = out / tl.where(whole == 0, 1.0, whole)
     tl.store(p_out + along * width + d, out.to(p_out.dtype.element_ty), mask=inside)
-    if head % GROUPS == 0:
-        key = tl.load(p_key + batch * s_key_b + kv_head * s_key_h + d, mask=inside, other=0.0)
-        value = tl.load(p_value + batch * s_value_b + kv_head * s_value_h + d, mask=inside, other=0.0)
-        slot = tl.cast(length, tl.int64)
-        p_key_cache += batch * s_key_cache_b + kv_head * s_key_cache_h + slot * s_key_cache_t
-        p_value_cache += batch * s_value_cache_b + kv_head * s_value_cache_h + slot * s_value_cache_t
-        tl.store(p_key_cache + d, key, mask=inside)
-        tl.store(p_value_cache + d, value, mask=inside)
+    # Apart, for a compiler of kernels knows the one and not the other.
+    if WRITES:  # noqa: SIM102
+        if head % GROUPS == 0:
+            key = tl.load(p_key + batch * s_key_b + kv_head * s_key_h + d, mask=inside, other=0.0)
+            value = tl.load(p_value + batch * s_value_b + kv_head * s_value_h + d, mask=inside, other=0.0)
+            p_key_cache += batch * s_key_cache_b + kv_head * s_key_cache_h + slot * s_key_cache_t
+            p_value_cache += batch * s_value_cache_b + kv_head * s_value_cache_h + slot * s_value_cache_t
+            tl.store(p_key_cache + d, key, mask=inside)
+            tl.store(p_value_cache + d, value, mask=inside)
 
 
 def step(
     query: Tensor,
-    key: Tensor,
-    value: Tensor,
     self_key: Tensor,
     self_value: Tensor,
     key_cache: Tensor,
     value_cache: Tensor,
-    length: int,
+    length: int | Tensor,
     scale: float,
+    *,
+    attn_mask: Tensor | None = None,
+    write: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """Output (B, Hq, 1, D) of one token a sequence over `length` slots and itself; k and v are written to the next slot."""
+    """Output (B, Hq, 1, D) of one token a sequence over the first `length` slots and itself.
+
+    attn_mask: bool, (B or 1, 1, 1, at least length + 1), own slot at `length`. write: k and v for that slot.
+    """
+    key, value = (self_key, self_value) if write is None else write
     query, key, value, self_key, self_value = map(unit_stride, (query, key, value, self_key, self_value))
     B, H, _, D = query.shape
     kv_heads = key.shape[1]
-    wanted = max(triton.cdiv(PROGRAMS, B * kv_heads), triton.cdiv(length, LONGEST))
-    share = max(triton.cdiv(triton.cdiv(length, wanted), COLUMNS), 1) * COLUMNS
-    parts = max(triton.cdiv(length, share), 1)
+    # A length on the device may be anything up to the whole cache.
+    longest = key_cache.shape[2] if isinstance(length, Tensor) else length
+    wanted = max(triton.cdiv(PROGRAMS, B * kv_heads), triton.cdiv(longest, LONGEST))
+    share = max(triton.cdiv(triton.cdiv(longest, wanted), COLUMNS), 1) * COLUMNS
+    parts = max(triton.cdiv(longest, share), 1)
     outs, greatest, total = (
         torch.empty((B, H, parts, *rest), dtype=torch.float32, device=query.device) for rest in ((D,), (), ())
     )
+    # A kernel never looks behind the stand-in for what is not there.
+    counter, number = (length, 0) if isinstance(length, Tensor) else (query, length)
+    mask, mask_strides = query, (0, 0)
+    if attn_mask is not None:
+        mask = attn_mask.view(torch.uint8)
+        mask_strides = mask.stride(0) if mask.shape[0] > 1 else 0, mask.stride(3)
     groups, width = H // kv_heads, max(triton.next_power_of_2(D), 16)
+    switches = {"GROUPS": groups, "WIDTH": width, "COUNTED": counter is length, "MASKED": attn_mask is not None}
     parts_kernel[(B * kv_heads, parts)](
-        query, key_cache, value_cache, outs, greatest, total, *strides(query, key_cache, value_cache),
-        kv_heads, length, share, D, scale,
-        GROUPS=groups, ROWS=max(triton.next_power_of_2(groups), 16), COLUMNS=COLUMNS, WIDTH=width,
+        query, key_cache, value_cache, mask, counter, outs, greatest, total,
+        *strides(query, key_cache, value_cache), *mask_strides, kv_heads, number, D, scale,
+        ROWS=max(triton.next_power_of_2(groups), 16), COLUMNS=COLUMNS, **switches,
         num_warps=WARPS, num_stages=STAGES,
     )  # fmt: skip
     out = empty_heads(query)
     join_kernel[(B * H,)](
-        query, key, value, self_key, self_value, key_cache, value_cache, outs, greatest, total, out,
-        *strides(query, key, value, self_key, self_value, key_cache, value_cache),
-        H, length, parts, D, scale, GROUPS=groups, PARTS=triton.next_power_of_2(parts), WIDTH=width, num_warps=1,
+        query, key, value, self_key, self_value, key_cache, value_cache, mask, counter, outs, greatest, total, out,
+        *strides(query, key, value, self_key, self_value, key_cache, value_cache), *mask_strides,
+        H, number, parts, D, scale, PARTS=triton.next_power_of_2(parts), WRITES=write is not None, **switches,
+        num_warps=1,
     )  # fmt: skip
     return out
