@@ -151,7 +151,7 @@ def test_the_same_run_twice_is_an_error(path):
         ({"tokens": 1.5}, "tokens must be a whole number of at least 0, got 1.5"),
         ({"budget": 0}, "budget must be a whole number of at least 1, got 0"),
         ({"lr": 0.0}, "lr must be a number above 0, got 0.0"),
-        ({"seconds": math.inf}, "seconds must be a number of at least 0, got inf"),
+        ({"seconds": math.inf}, "seconds must be a number above 0, got inf"),
         ({"value": math.nan}, "value must be a finite number or null, got nan"),
         ({"value": "2"}, "value must be a finite number or null, got '2'"),
         ({"test": math.inf}, "test must be a finite number or null, got inf"),

@@ -102,7 +102,7 @@ class TestWords:
         found = verdict(one_budget(), runs([0.0] * 8))
         assert found.word is Word.NO_DIFFERENCE
         assert "ends level with standard" in found.sentence
-        assert "p = 1)" in found.sentence
+        assert "p = 1.00)" in found.sentence
 
 
 class TestHolm:
@@ -170,7 +170,7 @@ class TestWholeExperiments:
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [(0.0123456, "0.0123"), (-2.0, "-2"), (1234567.8, "1,234,568"), (math.inf, "inf"), (1e-9, "1e-09")],
+    [(0.0123456, "0.0123"), (-2.0, "-2.00"), (100.0, "100"), (1234567.8, "1,234,568"), (math.inf, "inf")],
 )
 def test_numbers_are_short(value, said):
     assert number(value) == said

@@ -82,7 +82,7 @@ def mean_curve(runs: Sequence[Record]) -> list[Gap]:
 
 def seconds_at(runs: Sequence[Record], tokens: Sequence[float]) -> list[float]:
     """The mean time at which runs had seen so many tokens."""
-    return np.mean([_read_off(run, tokens, 1) for run in runs], axis=0).tolist() if runs else []
+    return np.mean([_read_off(run, tokens, 1) for run in runs], axis=0).tolist() if runs and tokens else []
 
 
 def _over_tokens(pairs: Sequence[tuple[Record, Record | None]]) -> list[Gap]:

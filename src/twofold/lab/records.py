@@ -84,8 +84,9 @@ class Record:
         for name, least in (("seed", 0), ("budget", 1), ("parameters", 0), ("tokens", 0)):
             value = getattr(self, name)
             _check(name, value, f"a whole number of at least {least}", _is_whole(value) and value >= least)
-        _check("lr", self.lr, "a number above 0", _is_number(self.lr) and self.lr > 0)
-        _check("seconds", self.seconds, "a number of at least 0", _is_number(self.seconds) and self.seconds >= 0)
+        for name in ("lr", "seconds"):
+            value = getattr(self, name)
+            _check(name, value, "a number above 0", _is_number(value) and value > 0)
         for name in ("value", "peak_memory", "gradient_tail", "uniform_self_weight", "test"):
             value = getattr(self, name)
             _check(name, value, "a finite number or null", value is None or _is_number(value))

@@ -60,12 +60,12 @@ def interval_text(estimate: Estimate | None) -> str:
 
 def number(value: float) -> str:
     """Three digits that mean something."""
-    return f"{value:.3g}" if abs(value) < 1000 or not math.isfinite(value) else f"{value:,.0f}"
+    return f"{value:#.3g}".rstrip(".") if abs(value) < 1000 or not math.isfinite(value) else f"{value:,.0f}"
 
 
 def share(ratio: float) -> str:
     """In percent."""
-    return f"{100 * ratio:.3g} %" if ratio < 10 else f"{ratio:.3g} times"
+    return f"{number(100 * ratio)} %" if ratio < 10 else f"{number(ratio)} times"
 
 
 def _why_not_judged(comparison: Comparison) -> str | None:
@@ -141,4 +141,4 @@ def _lost(comparison: Comparison) -> str:
 
 def _seconds_ratio(comparison: Comparison) -> float:
     ours, theirs = (sum(pair[place].seconds for pair in comparison.pairs.runs) for place in (0, 1))
-    return ours / theirs if theirs else math.inf
+    return ours / theirs

@@ -202,7 +202,7 @@ def heat_map(
 ) -> Markup:
     """A table of shades, full at `most`; with `numbers` they are written into the cells, zeros left out."""
     left = 10 + 6.6 * max(len(shortened(row, LABEL)) for row in rows)
-    above = 10 + 5.6 * max(len(shortened(column, LABEL)) for column in columns)
+    above = 16 + 5.6 * max(len(shortened(column, LABEL)) for column in columns)
     # Slanted words lean out to the right.
     cell = min(44.0, (width - left - 30) / len(columns))
     tall = min(cell, 26.0)

@@ -28,7 +28,7 @@ pre { background: var(--wash); padding: .9rem 1rem; border-radius: .5rem; overfl
 .quiet { color: var(--quiet); font-size: .92rem; }
 .grid { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 21rem), 1fr)); }
 .pairs { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
-.grid + *, .card + .pairs { margin-top: 1rem; }
+.grid + *, .card + .pairs, .card + .grid { margin-top: 1rem; }
 .card { background: var(--card); border: 1px solid var(--rule); border-radius: .7rem; padding: 1rem; min-width: 0; }
 figure { margin: 0; }
 .big { font-size: 2.3rem; font-weight: 650; line-height: 1.1; font-variant-numeric: tabular-nums; }

@@ -52,7 +52,7 @@ def _gap(study: Study) -> Figure:
     lines = [
         _line(
             f"{one.pairs.arm} − {one.pairs.against}",
-            study.place(one.pairs.arm) + number_of_rival(study, one.pairs.against),
+            study.place(one.pairs.arm) + _apart(study, one.pairs.against),
             _late(gap_curve(one.pairs)),
             is_banded=(one.pairs.arm, one.pairs.against) in study.plan.primary,
         )
@@ -61,7 +61,7 @@ def _gap(study: Study) -> Figure:
     return Figure("gap", title, _chart(study, lines, title, "tokens", mark=0.0, y_label=f"gap in {study.plan.metric}"))
 
 
-def number_of_rival(study: Study, against: str) -> int:
+def _apart(study: Study, against: str) -> int:
     """Keeps an arm's lines against two rivals apart: the baseline's is in the arm's own colour."""
     return 0 if against == study.plan.baseline else len(study.plan.arms)
 
@@ -78,7 +78,7 @@ def _ends(study: Study) -> list[Figure]:
             for budget, pairs in by_budget(study.records, one.pairs.arm, one.pairs.against).items()
             if pairs.differences
         ]
-        place = study.place(one.pairs.arm) + number_of_rival(study, one.pairs.against)
+        place = study.place(one.pairs.arm) + _apart(study, one.pairs.against)
         is_banded = (one.pairs.arm, one.pairs.against) in study.plan.primary
         lines.append(_line(f"{one.pairs.arm} − {one.pairs.against}", place, gaps, is_banded=is_banded))
     picture = _chart(study, lines, title, "tokens", mark=0.0, y_label=f"gap in {study.plan.metric}", log_x=True)

@@ -58,7 +58,7 @@ def differences(study: Study) -> Table:
     direction = "below" if study.plan.lower_is_better else "above"
     return Table(
         "Differences",
-        f"{study.plan.metric} of the arm minus that of its rival, the same seed; {direction} zero is a gain. Student's "
+        f"The arm's {study.plan.metric} minus its rival's, the same seed; {direction} zero is a gain. Student's "
         "interval over pairs, p of the exact sign-flip test, then p after Holm over the primary comparisons. The last "
         "column is the true difference that would have been seen in 80 % of such experiments. What is exploratory is "
         "not adjusted, and claims nothing.",
@@ -118,7 +118,8 @@ def arms(study: Study) -> Table:
     return Table(
         "Where the arms ended",
         f"Mean {study.plan.metric} over seeds after {short(study.plan.end)} tokens, at the best learning rate of the "
-        "grid. The test split is read once, and chooses nothing.",
+        "grid. The test split is read once, and chooses nothing. Curves leave out the first part of training, where no "
+        "difference could be seen beside the fall.",
         ("arm", "learning rate", "seeds", "dev", "interval", "test"),
         rows,
     )
@@ -199,8 +200,7 @@ def _level(value: float) -> str:
 
 
 def _speed(runs: Sequence[Record]) -> float:
-    seconds = sum(run.seconds for run in runs)
-    return sum(run.tokens for run in runs) / seconds if seconds else 0.0
+    return sum(run.tokens for run in runs) / sum(run.seconds for run in runs) if runs else 0.0
 
 
 def _amount(estimate: Estimate, shown: Callable[[float], str]) -> str:
