@@ -55,7 +55,7 @@ def test_a_gap_is_read_off_between_looks():
     ]
     gaps = gap_curve(paired(ours + theirs, "exclusive", "standard", BUDGET))
     # Both have 20 to 30 tokens in common; the fewest looks in there are at 30.
-    assert [gap.tokens for gap in gaps] == [30]
+    assert [gap.at for gap in gaps] == [30]
     assert gaps[0].value.mean == pytest.approx(-2.0)
     assert gaps[0].value.count == 2
 
@@ -63,14 +63,14 @@ def test_a_gap_is_read_off_between_looks():
 def test_the_gap_of_made_up_runs_is_what_was_made_up():
     pairs = paired(records(plan()), "split_kv matched", "standard", BUDGETS[-1])
     gaps = gap_curve(pairs)
-    assert [gap.tokens for gap in gaps] == [point.tokens for point in pairs.runs[0][0].curve]
+    assert [gap.at for gap in gaps] == [point.tokens for point in pairs.runs[0][0].curve]
     assert all(gap.value.low < -0.03 < gap.value.high for gap in gaps[-3:])
     assert gaps[-1].value.mean == pytest.approx(sum(pairs.differences) / 8)
 
 
 def test_mean_curve_and_seconds():
     runs = [run("standard", seed, 1.0, [(10, 1 + seed, 3.0 + seed), (30, 5, 1.0)]) for seed in (0, 1)]
-    assert [(gap.tokens, gap.value.mean) for gap in mean_curve(runs)] == [(10, 3.5), (30, 1.0)]
+    assert [(gap.at, gap.value.mean) for gap in mean_curve(runs)] == [(10, 3.5), (30, 1.0)]
     assert seconds_at(runs, [10, 20, 30]) == [1.5, 3.25, 5]
 
 

@@ -134,6 +134,12 @@ class TestHolm:
         ]  # fmt: skip
         assert (other.pairs.arm, other.pairs.against, other.adjusted_p) == ("exclusive", "standard", None)
 
+    def test_equal_ps_get_the_same_level(self):
+        both = plan(budgets=(1000,))
+        first, second, _ = compared(both, self.two(CLEAR, CLEAR[::-1]))
+        assert first.p == second.p
+        assert first.adjusted_confidence == second.adjusted_confidence == 0.975
+
     def test_what_is_missing_counts_as_nothing_found(self):
         both = plan(budgets=(1000,))
         first, second, _ = compared(both, [one for one in self.two(CLEAR, VAGUE) if one.arm != "exclusive"])

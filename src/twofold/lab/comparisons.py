@@ -90,6 +90,6 @@ def _p(pairs: Pairs) -> float | None:
 
 
 def _holm_shares(ps: Sequence[float | None]) -> list[float]:
-    """What Holm leaves of the threshold for each: a part of as many as are not clearer."""
-    order = sorted(range(len(ps)), key=lambda place: 1.0 if (p := ps[place]) is None else p)
-    return [1 / (len(ps) - order.index(place)) for place in range(len(ps))]
+    """What Holm leaves of the threshold for each: divided by how many are not clearer than it, itself included."""
+    known = [1.0 if p is None else p for p in ps]
+    return [1 / sum(other >= p for other in known) for p in known]

@@ -34,10 +34,10 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
-    """The mean of something over pairs, after so many tokens."""
+class Spot:
+    """The mean of something over runs or pairs, at a place: after so many tokens, say."""
 
-    tokens: float
+    at: float
     value: Estimate
 
 
@@ -70,12 +70,12 @@ def paired(records: Sequence[Record], arm: str, against: str, budget: int) -> Pa
     )
 
 
-def gap_curve(pairs: Pairs) -> list[Gap]:
+def gap_curve(pairs: Pairs) -> list[Spot]:
     """The difference after each count of tokens that all pairs reached, read off straight lines between looks."""
     return _over_tokens([(ours, theirs) for ours, theirs in pairs.runs])
 
 
-def mean_curve(runs: Sequence[Record]) -> list[Gap]:
+def mean_curve(runs: Sequence[Record]) -> list[Spot]:
     """The value of one arm over seeds, in the same way."""
     return _over_tokens([(run, None) for run in runs])
 
@@ -85,7 +85,7 @@ def seconds_at(runs: Sequence[Record], tokens: Sequence[float]) -> list[float]:
     return np.mean([_read_off(run, tokens, 1) for run in runs], axis=0).tolist() if runs and tokens else []
 
 
-def _over_tokens(pairs: Sequence[tuple[Record, Record | None]]) -> list[Gap]:
+def _over_tokens(pairs: Sequence[tuple[Record, Record | None]]) -> list[Spot]:
     curves = [run.curve for pair in pairs for run in pair if run is not None]
     if not curves or not all(curves):
         return []
@@ -98,7 +98,7 @@ def _over_tokens(pairs: Sequence[tuple[Record, Record | None]]) -> list[Gap]:
             for ours, theirs in pairs
         ]
     )
-    return [Gap(place, t_interval(column)) for place, column in zip(tokens, values.T, strict=True)]
+    return [Spot(place, t_interval(column)) for place, column in zip(tokens, values.T, strict=True)]
 
 
 def _read_off(run: Record, tokens: Sequence[float], column: int) -> np.ndarray:

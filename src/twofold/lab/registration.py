@@ -21,6 +21,8 @@ FILE = "registration.json"
 PACKAGES = ("twofold", "torch", "transformers", "numpy", "scipy")
 # Of a record's environment: what paired runs must share to have been made alike.
 SAME_FOR_PAIRS = ("gpu", "cpu", "torch", "commit", "twofold")
+# Of a run that is missing and whose rate no grid says yet.
+NO_RATE = 0.0
 # How many of a kind of departure are named one by one, and how far tokens may be off their budget: a batch or so.
 NAMED, SLACK = 3, 0.01
 
@@ -64,6 +66,11 @@ def register(plan: Plan, folder: Path) -> Registration:
         file.flush()
         os.fsync(file.fileno())
     aside.replace(path)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
     return read_registration(folder)
 
 
@@ -100,7 +107,7 @@ def followed(registration: Registration, records: Sequence[Record]) -> list[str]
     for arm in plan.arms:
         for budget in plan.budgets:
             for seed in plan.seeds:
-                lr = best[arm, budget] or tried.get((arm, seed, budget), plan.lrs[0])
+                lr = best[arm, budget] or tried.get((arm, seed, budget), NO_RATE)
                 asked.add(Key(plan.experiment, "final", arm, seed, lr, budget))
     names = {name: 0 for record in records if (name := record.experiment) != plan.experiment}
     return [
@@ -202,7 +209,8 @@ def _listed(what: str, ones: Iterable[str]) -> list[str]:
 
 
 def _run(key: Key) -> str:
-    return f"{key.phase} {key.arm} seed {key.seed} lr {key.lr:g} at {key.budget:,} tokens"
+    rate = "" if key.lr == NO_RATE else f" lr {key.lr:g}"
+    return f"{key.phase} {key.arm} seed {key.seed}{rate} at {key.budget:,} tokens"
 
 
 def _hash(plan: Plan) -> str:

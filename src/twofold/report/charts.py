@@ -79,7 +79,8 @@ def line_chart(
     across = math.log if log_x else float
     found = {x for line in lines for x, _ in line.points}
     heights = [y for line in lines for _, y in line.points] + [y for line in lines for x in line.band for y in x[1:]]
-    ys = ticks(min(heights), max(heights)) if mark is None else ticks(min(*heights, mark), max(*heights, mark))
+    heights += [] if mark is None else [mark]
+    ys = ticks(min(heights), max(heights))
     if log_x:
         xs, ends = sorted(found), (across(min(found)), across(max(found)))
         # A single place gets the middle; others keep off the edges.
@@ -112,7 +113,7 @@ def interval_chart(rows: Sequence[Interval], *, title: str, x_label: str, mark: 
     if not rows:
         return tag("p", f"{title}: no numbers yet", class_="quiet")
     numbers = [x for row in rows for x in (row.low, row.high, *row.values) if math.isfinite(x)]
-    xs = ticks(min(*numbers, mark), max(*numbers, mark))
+    xs = ticks(min([*numbers, mark]), max([*numbers, mark]))
     tall, top = 46, 8
     bottom = top + tall * len(rows)
 

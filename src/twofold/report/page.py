@@ -47,7 +47,9 @@ th:first-child, td:first-child { text-align: left; padding-left: 0; }
 thead th { font-weight: 650; } tbody th { font-weight: 400; } tr:last-child > * { border-bottom: 0; }
 .words td, .words th { text-align: left; }
 .small { display: block; color: var(--quiet); font-size: .85rem; }
-svg { display: block; width: 100%; max-width: 32rem; height: auto; margin: 0 auto; }
+.numbers td { white-space: nowrap; }
+svg { display: block; width: 100%; max-width: 32rem; height: auto; margin: 0 auto;
+  font-family: system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
 svg text { font-size: 11px; fill: var(--quiet); font-variant-numeric: tabular-nums; }
 svg .middle { text-anchor: middle; } svg .end { text-anchor: end; } svg .label { font-size: 12px; }
 svg .inside { fill: var(--ink); font-weight: 600; } svg .strong { fill: var(--card); }
@@ -72,7 +74,8 @@ mark small { color: var(--quiet); margin-left: .3rem; }
 .meter > span { display: block; height: 100%; background: var(--arm0); }
 .strip { display: grid; gap: 1rem; grid-template-columns: repeat(4, 1fr); }
 details { margin-top: 1rem; } summary { cursor: pointer; color: var(--quiet); padding: .3rem 0; }
-footer { padding-top: 2.5rem; padding-bottom: 3rem; color: var(--quiet); font-size: .88rem; }
+footer { padding-top: 2.5rem; padding-bottom: 3rem; color: var(--quiet); font-size: .88rem;
+  overflow-wrap: anywhere; }
 @media (max-width: 56rem) { .strip { grid-template-columns: none; grid-auto-flow: column; grid-auto-columns: 82%;
   overflow-x: auto; scroll-snap-type: x mandatory; padding-bottom: .5rem; } .strip > * { scroll-snap-align: start; } }
 .words td:nth-child(3) { min-width: 14rem; }

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from twofold.lab.pairs import Gap, by_budget, gap_curve, mean_curve, seconds_at
+from twofold.lab.pairs import Spot, by_budget, gap_curve, mean_curve, seconds_at
 from twofold.lab.statistics import t_interval
 from twofold.report.charts import Interval, Line, heat_map, interval_chart, line_chart, short
 from twofold.report.lab.study import Study
@@ -74,7 +74,7 @@ def _ends(study: Study) -> list[Figure]:
     lines = []
     for one in study.comparisons:
         gaps = [
-            Gap(budget, t_interval(pairs.differences, one.confidence))
+            Spot(budget, t_interval(pairs.differences, one.confidence))
             for budget, pairs in by_budget(study.records, one.pairs.arm, one.pairs.against).items()
             if pairs.differences
         ]
@@ -100,8 +100,8 @@ def _against_seconds(study: Study) -> Figure:
     for arm in study.plan.arms:
         runs = study.ends(arm)
         gaps = _late(mean_curve(runs))
-        times = seconds_at(runs, [gap.tokens for gap in gaps])
-        timed = [Gap(time, gap.value) for time, gap in zip(times, gaps, strict=True)]
+        times = seconds_at(runs, [gap.at for gap in gaps])
+        timed = [Spot(time, gap.value) for time, gap in zip(times, gaps, strict=True)]
         lines.append(_line(arm, study.place(arm), timed, is_banded=study.is_in_focus(arm)))
     return Figure("seconds", title, _chart(study, lines, title, "seconds"))
 
@@ -113,7 +113,7 @@ def _rates(study: Study) -> list[Figure]:
         lines = []
         for curve in study.rates:
             if curve.budget == budget and curve.arm in study.plan.arms:
-                gaps = [Gap(rate.lr, rate.value) for rate in curve.rates if rate.value is not None]
+                gaps = [Spot(rate.lr, rate.value) for rate in curve.rates if rate.value is not None]
                 lines.append(_line(curve.arm, study.place(curve.arm), gaps, is_banded=study.is_in_focus(curve.arm)))
         found.append(Figure(f"rates-{budget}", title, _chart(study, lines, title, "learning rate", log_x=True)))
     return found
@@ -138,14 +138,14 @@ def _self_weights(study: Study) -> list[Figure]:
     return found
 
 
-def _late(gaps: Sequence[Gap]) -> list[Gap]:
-    last = gaps[-1].tokens if gaps else 0
-    return [gap for gap in gaps if gap.tokens >= LEFT_OUT * last]
+def _late(gaps: Sequence[Spot]) -> list[Spot]:
+    last = gaps[-1].at if gaps else 0
+    return [gap for gap in gaps if gap.at >= LEFT_OUT * last]
 
 
-def _line(name: str, place: int, gaps: Sequence[Gap], *, is_banded: bool) -> Line:
-    band = [(gap.tokens, gap.value.low, gap.value.high) for gap in gaps if is_banded and gap.value.is_bounded]
-    return Line(name, place, [(gap.tokens, gap.value.mean) for gap in gaps], band)
+def _line(name: str, place: int, gaps: Sequence[Spot], *, is_banded: bool) -> Line:
+    band = [(gap.at, gap.value.low, gap.value.high) for gap in gaps if is_banded and gap.value.is_bounded]
+    return Line(name, place, [(gap.at, gap.value.mean) for gap in gaps], band)
 
 
 def _chart(

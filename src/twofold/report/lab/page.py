@@ -74,7 +74,7 @@ def _followed(study: Study) -> Markup:
 
 
 def _section(one: Table, below: list[Figure]) -> Markup:
-    class_ = "words" if one.title == "Environment" else None
+    class_ = "words" if one.title == "Environment" else "numbers"
     return section(one.title, one.about, table(one.heads, one.rows, class_), _grid(below))
 
 
