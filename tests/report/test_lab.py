@@ -118,6 +118,14 @@ def test_whatever_is_missing_there_is_a_report(tmp_path, runs):
     assert re.search(r"<span class=\"word\">(not judged|exploratory)</span>", page)
 
 
+def test_a_grid_alone_shows_its_rates(tmp_path):
+    grid = [one for one in records(plan()) if one.phase == "grid"]
+    page = write_report(filled(tmp_path, plan(), grid))[0].read_text(encoding="utf-8")
+    assert page.count("<h3>Learning rates, ") == 3
+    assert "<h2>Learning rates</h2>" in page
+    assert "<h2>Self weights</h2>" not in page
+
+
 def test_without_primary_comparisons_all_are_headlines(tmp_path):
     small = plan(seeds=(0, 1), budgets=(1000,), primary=(), exploratory=True)
     study = read_study(filled(tmp_path, small, [bare(arm, seed) for arm in ARMS for seed in (0, 1)]))

@@ -44,18 +44,21 @@ def lab_page(study: Study, drawn: list[Figure]) -> str:
         ),
     )
     known = {figure.name: figure for figure in drawn}
-    body = []
-    for one in tables(study):
-        below = [known.pop(name) for name in PICTURES.get(one.title, ()) if name in known]
-        body.append(_section(one, below))
-        if one.title == "Where the arms ended":
-            rates = [known.pop(name) for name in list(known) if name.startswith("rates-")]
-            about = "Mean over seeds of every rate of the grid; what diverged is left out."
-            body.append(_cards("Learning rates", about, rates))
-    about = "What a token keeps of itself, the mean of each layer, after so many tokens of training. One seed."
-    body.append(_cards("Self weights", about, list(known.values())))
+    numbers = [
+        _section(one, [known[name] for name in PICTURES.get(one.title, ()) if name in known]) for one in tables(study)
+    ]
+    rates = _cards(
+        "Learning rates",
+        "Mean over seeds of every rate of the grid; what diverged is left out.",
+        [figure for figure in drawn if figure.name.startswith("rates-")],
+    )
+    weights = _cards(
+        "Self weights",
+        "What a token keeps of itself, the mean of each layer, after so many tokens of training. One seed.",
+        [figure for figure in drawn if figure.name.startswith("self-weight-")],
+    )
     told = f"Registered {registration.registered:%Y-%m-%d %H:%M} UTC, sha256 {registration.sha256}."
-    return page(plan.question, top, tag("main", *body, _plan(study)), tag("footer", told))
+    return page(plan.question, top, tag("main", *numbers, rates, weights, _plan(study)), tag("footer", told))
 
 
 def _verdict(verdict: Verdict) -> Markup:
