@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.report.charts import Line, bar_chart, calibration_chart, heat_map, line_chart, ticks
+from twofold.report.charts import (
+    Interval,
+    Line,
+    bar_chart,
+    calibration_chart,
+    heat_map,
+    interval_chart,
+    line_chart,
+    short,
+    ticks,
+)
 from twofold.report.markup import Markup, joined, shortened, tag
 
 HOSTILE = "</title><script>alert('1')</script>&\"'"
@@ -48,6 +58,63 @@ def test_lines_stay_inside_the_frame_and_say_where_they_end(points):
     assert len(places) == 2 * len(points)
     assert f"split_kv: {points[-1][1]:.4g} at {points[-1][0]:g}" in picture
     assert {"steps", "loss"} <= set(texts(picture))
+
+
+def places(element):
+    return [float(number) for number in re.findall(r"-?[\d.]+", element.get("d"))]
+
+
+def test_bands_are_drawn_below_their_lines_and_stay_inside():
+    line = Line("a", 9, [(1, 2.0), (2, 3.0)], [(1, 1.0, 2.5), (2, 2.0, 9.0)])
+    picture = line_chart([line], title="loss", x_label="x", y_label="y", mark=-4.0)
+    band, curve = parsed(picture).iter("path")
+    assert band.get("class") == "band arm1"
+    assert len(places(band)) == 8
+    assert all(0 <= number <= 400 for number in places(band) + places(curve))
+    mark = next(one for one in parsed(picture).iter("line") if one.get("class") == "mark")
+    assert 0 <= float(mark.get("y1")) <= 250
+
+
+def test_a_logarithmic_axis_is_numbered_by_its_points():
+    lines = [Line("a", 0, [(0.001, 2.0), (0.01, 1.0), (0.1, 3.0)]), Line("b", 1, [(0.001, 1.0)]), Line("c", 2, [])]
+    picture = line_chart(lines, title="rates", x_label="rate", y_label="loss", log_x=True, legend=True)
+    assert {"0.001", "0.01", "0.1", "a", "b"} <= set(texts(picture))
+    assert "c" not in texts(picture)
+    first, *_ = parsed(picture).iter("path")
+    left, middle, right = places(first)[::2]
+    assert middle - left == pytest.approx(right - middle, abs=0.2)
+    assert len(list(parsed(picture).iter("circle"))) == 4
+    alone = line_chart([Line("a", 0, [(5, 1.0)])], title="one", x_label="", y_label="", log_x=True)
+    assert float(next(parsed(alone).iter("circle")).get("cx")) == pytest.approx((60 + 390) / 2, abs=1)
+
+
+def test_a_legend_makes_room_for_itself():
+    lines = [Line(f"arm {number}", number, [(1, 1.0)]) for number in range(3)]
+    long = [line._replace(name=line.name + " against something else") for line in lines]
+    heights = [
+        float(parsed(line_chart(found, title="", x_label="", y_label="", legend=True)).get("viewBox").split()[3])
+        for found in (lines, long)
+    ]
+    assert heights == [250 + 2 * 18, 250 + 3 * 18]
+
+
+def test_intervals_have_their_mean_and_every_value():
+    rows = [Interval("a − b", 0, -1.0, -2.0, 0.5, [-3.0, 0.0]), Interval("c − b", 1, 2.0, -math.inf, math.inf, [2.0])]
+    picture = interval_chart(rows, title="differences", x_label="loss")
+    assert len(list(parsed(picture).iter("circle"))) == 3
+    assert {"a − b", "c − b", "loss"} <= set(texts(picture))
+    assert "a − b: -1, -2 to 0.5" in picture
+    reaches = [one for one in parsed(picture).iter("line") if one.get("class").startswith("reach")]
+    assert all(0 <= float(one.get(name)) <= 400 for one in reaches for name in ("x1", "x2"))
+    assert "no numbers yet" in interval_chart([], title="", x_label="")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(0.0005, "0.0005"), (9999, "9999"), (20000, "20k"), (1e6, "1M"), (17.3e6, "17.3M"), (2e9, "2G"), (-5e4, "-50k")],
+)
+def test_large_numbers_are_short(value, said):
+    assert short(value) == said
 
 
 def test_no_numbers_make_no_picture():

@@ -1,18 +1,24 @@
-"""Pictures of numbers as SVG: lines, bars, calibration and heat maps.
+"""Pictures of numbers as SVG: lines with bands, intervals, bars, calibration and heat maps.
 
 Colours are classes that the page gives a meaning to, so that a picture follows light and dark; whatever a colour says,
 a dash, a place or a tooltip says too. All are drawn about as wide as a telephone, where their letters stay readable.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from twofold.report.markup import Markup, shortened, tag
 
 WIDTH, HEIGHT = 400, 250
-LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 40
+LEFT, RIGHT, TOP, BOTTOM = 60, 10, 10, 40
 LABEL = 13
+# The height of a line of a legend.
+KEY = 18
+
+
+# Colours and dashes that the page has; further arms begin anew.
+STYLES = 8
 
 
 class Line(NamedTuple):
@@ -21,6 +27,23 @@ class Line(NamedTuple):
     name: str
     place: int
     points: Sequence[tuple[float, float]]
+    band: Sequence[tuple[float, float, float]] = ()
+    """How sure it is: x, low and high."""
+
+    @property
+    def style(self) -> str:
+        return f"arm{self.place % STYLES}"
+
+
+class Interval(NamedTuple):
+    """A mean with an interval around it, and what it is the mean of."""
+
+    name: str
+    place: int
+    mean: float
+    low: float
+    high: float
+    values: Sequence[float]
 
 
 class Frame(NamedTuple):
@@ -36,22 +59,81 @@ class Frame(NamedTuple):
         )
 
 
-def line_chart(lines: Sequence[Line], *, title: str, x_label: str, y_label: str) -> Markup:
-    """Curves over a common axis."""
-    found = [point for line in lines for point in line.points]
-    if not found:
+def line_chart(
+    lines: Sequence[Line],
+    *,
+    title: str,
+    x_label: str,
+    y_label: str,
+    mark: float | None = None,
+    log_x: bool = False,
+    legend: bool = False,
+) -> Markup:
+    """Curves over a common axis, which begins at 0 unless it is logarithmic; `mark` is a height to compare with.
+
+    A logarithmic axis has its numbers where the points are.
+    """
+    lines = [line for line in lines if line.points]
+    if not lines:
         return tag("p", f"{title}: no numbers yet", class_="quiet")
-    xs, ys = ticks(0, max(x for x, _ in found)), ticks(min(y for _, y in found), max(y for _, y in found))
-    frame = Frame((0, max(x for x, _ in found) or 1), (ys[0], ys[-1]))
-    drawn = [_axes(frame, [x for x in xs if x <= frame.x[1]], ys, x_label, y_label)]
+    across = math.log if log_x else float
+    found = {x for line in lines for x, _ in line.points}
+    heights = [y for line in lines for _, y in line.points] + [y for line in lines for x in line.band for y in x[1:]]
+    heights += [] if mark is None else [mark]
+    ys = ticks(min(heights), max(heights))
+    if log_x:
+        xs, ends = sorted(found), (across(min(found)), across(max(found)))
+        # A single place gets the middle; others keep off the edges.
+        room = 0.05 * (ends[1] - ends[0]) or 1.0
+        frame = Frame((ends[0] - room, ends[1] + room), (ys[0], ys[-1]))
+    else:
+        frame = Frame((0, max(found) or 1), (ys[0], ys[-1]))
+        xs = [x for x in ticks(0, max(found)) if x <= frame.x[1]]
+    drawn = [_axes(frame, [(across(x), short(x)) for x in xs], ys, x_label, y_label)]
+    if mark is not None:
+        (start, y), (end, _) = frame.at(frame.x[0], mark), frame.at(frame.x[1], mark)
+        drawn.append(tag("line", tag("title", f"{mark:g}"), x1=start, x2=end, y1=y, y2=y, class_="mark"))
     for line in lines:
-        places = [frame.at(x, y) for x, y in line.points]
-        path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
-        drawn.append(tag("path", d=path, class_=f"line arm{line.place}"))
-        # Curves of single points, and where each curve ends.
-        x, y = places[-1]
-        drawn.append(tag("circle", tag("title", _told(line)), cx=x, cy=y, r=3.5, class_=f"dot arm{line.place}"))
-    return _picture(title, WIDTH, HEIGHT, *drawn)
+        edge = [(x, high) for x, _, high in line.band] + [(x, low) for x, low, _ in reversed(line.band)]
+        if edge:
+            drawn.append(tag("path", d=_path(frame, edge, across) + "Z", class_=f"band {line.style}"))
+    for line in lines:
+        drawn.append(tag("path", d=_path(frame, line.points, across), class_=f"line {line.style}"))
+        # Where each curve ends; and all points of an axis that is numbered by them.
+        for x, y in line.points if log_x else line.points[-1:]:
+            cx, cy = frame.at(across(x), y)
+            told = tag("title", f"{line.name}: {y:.4g} at {x:g}")
+            drawn.append(tag("circle", told, cx=cx, cy=cy, r=3.5, class_=f"dot {line.style}"))
+    below, rows = _legend(lines) if legend else ([], 0)
+    return _picture(title, WIDTH, HEIGHT + KEY * rows, *drawn, *below)
+
+
+def interval_chart(rows: Sequence[Interval], *, title: str, x_label: str, mark: float = 0.0) -> Markup:
+    """Means with their intervals, one below the other, with all values that went into them."""
+    if not rows:
+        return tag("p", f"{title}: no numbers yet", class_="quiet")
+    numbers = [x for row in rows for x in (row.low, row.high, *row.values) if math.isfinite(x)]
+    xs = ticks(min([*numbers, mark]), max([*numbers, mark]))
+    tall, top = 46, 8
+    bottom = top + tall * len(rows)
+
+    def across(x: float) -> float:
+        return 14 + _share(x, (xs[0], xs[-1])) * (WIDTH - 28)
+
+    drawn = [tag("line", x1=across(x), x2=across(x), y1=top, y2=bottom, class_="grid") for x in xs]
+    drawn += [tag("text", f"{x:g}", x=across(x), y=bottom + 15, class_="middle") for x in xs]
+    drawn.append(tag("line", x1=across(mark), x2=across(mark), y1=top, y2=bottom, class_="mark"))
+    drawn.append(tag("text", x_label, x=WIDTH / 2, y=bottom + 33, class_="middle label"))
+    for number, row in enumerate(rows):
+        y, style = top + tall * (number + 0.66), f"arm{row.place % STYLES}"
+        drawn.append(tag("text", row.name, x=14, y=y - 14, class_="named"))
+        low, high = (max(xs[0], row.low), min(xs[-1], row.high))
+        told = tag("title", f"{row.name}: {row.mean:.4g}, {row.low:.4g} to {row.high:.4g}")
+        drawn.append(tag("line", told, x1=across(low), x2=across(high), y1=y, y2=y, class_=f"reach {style}"))
+        spots = [tag("circle", tag("title", f"{x:.4g}"), cx=across(x), cy=y, r=3.0) for x in row.values]
+        drawn.append(tag("g", *spots, class_=f"faint {style}"))
+        drawn.append(tag("line", x1=across(row.mean), x2=across(row.mean), y1=y - 7, y2=y + 7, class_=f"reach {style}"))
+    return _picture(title, WIDTH, bottom + 40, *drawn)
 
 
 def bar_chart(
@@ -80,7 +162,7 @@ def calibration_chart(bins: Sequence[tuple[int, float, float]], place: int, *, t
     """Accuracy in bins of confidence (count, mean confidence, accuracy); honest ones end on the diagonal."""
     frame, whole = Frame((0, 1), (0, 1)), sum(count for count, _, _ in bins) or 1
     quarters = [0, 0.25, 0.5, 0.75, 1]
-    drawn = [_axes(frame, quarters, quarters, "confidence", "accuracy")]
+    drawn = [_axes(frame, [(x, f"{x:g}") for x in quarters], quarters, "confidence", "accuracy")]
     width = (WIDTH - LEFT - RIGHT) / len(bins)
     for number, (count, confidence, accuracy) in enumerate(bins):
         if count == 0:
@@ -121,7 +203,7 @@ def heat_map(
 ) -> Markup:
     """A table of shades, full at `most`; with `numbers` they are written into the cells, zeros left out."""
     left = 10 + 6.6 * max(len(shortened(row, LABEL)) for row in rows)
-    above = 10 + 5.6 * max(len(shortened(column, LABEL)) for column in columns)
+    above = 16 + 5.6 * max(len(shortened(column, LABEL)) for column in columns)
     # Slanted words lean out to the right.
     cell = min(44.0, (width - left - 30) / len(columns))
     tall = min(cell, 26.0)
@@ -156,17 +238,25 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     return [round(number * step, 10) for number in range(first, last + 1)]
 
 
-def _axes(frame: Frame, xs: Sequence[float], ys: Sequence[float], x_label: str, y_label: str) -> Markup:
+def short(value: float) -> str:
+    """Thousands and more in letters: 20M."""
+    if abs(value) < 1e4:
+        return f"{value:g}"
+    size, letter = next((size, letter) for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")) if abs(value) >= size)
+    return f"{value / size:.4g}{letter}"
+
+
+def _axes(frame: Frame, xs: Sequence[tuple[float, str]], ys: Sequence[float], x_label: str, y_label: str) -> Markup:
     drawn = []
     for value in ys:
         x, y = frame.at(frame.x[0], value)
         drawn.append(tag("line", x1=x, x2=WIDTH - RIGHT, y1=y, y2=y, class_="grid"))
         drawn.append(tag("text", f"{value:g}", x=x - 6, y=y + 4, class_="end"))
-    for value in xs:
+    for value, label in xs:
         x, y = frame.at(value, frame.y[0])
         # The last number must not hang over the edge.
         anchor = "end" if x > WIDTH - RIGHT - 12 else "middle"
-        drawn.append(tag("text", f"{value:g}", x=x, y=y + 15, class_=anchor))
+        drawn.append(tag("text", label, x=x, y=y + 15, class_=anchor))
     middle = TOP + (HEIGHT - TOP - BOTTOM) / 2
     turn = f"rotate(-90 12 {middle:.1f})"
     drawn.append(tag("text", y_label, x=12, y=middle, class_="middle label", transform=turn))
@@ -174,14 +264,25 @@ def _axes(frame: Frame, xs: Sequence[float], ys: Sequence[float], x_label: str, 
     return tag("g", *drawn)
 
 
+def _path(frame: Frame, points: Sequence[tuple[float, float]], across: Callable[[float], float]) -> str:
+    places = (frame.at(across(x), y) for x, y in points)
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
+
+
+def _legend(lines: Sequence[Line]) -> tuple[list[Markup], int]:
+    """Names with their strokes, two beside each other where they are short; and how many rows they take."""
+    beside = 2 if all(len(line.name) <= 20 for line in lines) else 1
+    keys = []
+    for number, line in enumerate(lines):
+        x, y = LEFT + (number % beside) * (WIDTH - LEFT) / 2, HEIGHT + 6 + KEY * (number // beside)
+        stroke = tag("path", d=f"M{x:.1f} {y:.1f}L{x + 24:.1f} {y:.1f}", class_=f"line {line.style}")
+        keys.append(tag("g", stroke, tag("text", shortened(line.name, 46), x=x + 30, y=y + 4)))
+    return keys, math.ceil(len(lines) / beside)
+
+
 def _picture(title: str, width: float, height: float, *drawn: str) -> Markup:
     box = f"0 0 {width:g} {height:.0f}"
     return tag("svg", tag("title", title), *drawn, viewBox=box, role="img", aria_label=title)
-
-
-def _told(line: Line) -> str:
-    x, y = line.points[-1]
-    return f"{line.name}: {y:.4g} at {x:g}"
 
 
 def _share(value: float, span: tuple[float, float]) -> float:

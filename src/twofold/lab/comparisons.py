@@ -1,0 +1,95 @@
+"""Arms against each other at the end of a registered experiment, in numbers; the words are in `verdict`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from twofold.lab.pairs import Pairs, paired
+from twofold.lab.plan import LEAST_PAIRS, Plan
+from twofold.lab.records import Record
+from twofold.lab.registration import counted
+from twofold.lab.schedules import Clock, Shortest, clock, shortest_schedule
+from twofold.lab.statistics import Estimate, holm, sign_flip_p, smallest_detectable, t_interval
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """An arm and what it is compared with, at the largest budget."""
+
+    pairs: Pairs
+    planned: int
+    """How many pairs there are to be."""
+    is_primary: bool
+    """Registered as such, by a plan that claims something."""
+    primaries: int
+    """How many primary comparisons p is adjusted for; 1 where this is none of them."""
+    confidence: float
+    difference: Estimate | None
+    """Paired t interval; None without pairs."""
+    p: float | None
+    """Of the exact sign-flip test; None with fewer pairs than a p is printed for."""
+    adjusted_p: float | None
+    """After Holm over the primary comparisons; None where this is none of them."""
+    adjusted_difference: Estimate | None
+    adjusted_confidence: float | None
+    """The interval at the level that Holm left for this comparison."""
+    detectable: float
+    """The smallest difference that would have been seen, endless where none would."""
+    shortest: Shortest | None
+    clock: Clock
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.pairs.runs) == self.planned and not self.pairs.diverged
+
+
+def compared(plan: Plan, records: Sequence[Record]) -> list[Comparison]:
+    """The primary comparisons in their order, then every other arm against the baseline."""
+    runs = counted(plan, records)
+    claims = () if plan.exploratory else plan.primary
+    first = list(plan.primary)
+    others = [(arm, plan.baseline) for arm in plan.arms if arm != plan.baseline]
+    asked = first + [pair for pair in others if pair not in first]
+    pairs = {pair: paired(runs, *pair, plan.end) for pair in asked}
+    ps = {pair: _p(found) for pair, found in pairs.items()}
+    # What is not there yet is as if nothing had been found.
+    adjusted = dict(zip(claims, holm([1.0 if (p := ps[pair]) is None else p for pair in claims]), strict=True))
+    shares = _holm_shares([ps[pair] for pair in claims])
+    levels = {pair: plan.threshold * share for pair, share in zip(claims, shares, strict=True)}
+    return [
+        _comparison(plan, runs, found, ps[pair], adjusted.get(pair), levels.get(pair)) for pair, found in pairs.items()
+    ]
+
+
+def _comparison(
+    plan: Plan, runs: Sequence[Record], pairs: Pairs, p: float | None, adjusted: float | None, level: float | None
+) -> Comparison:
+    found, is_primary = pairs.differences, level is not None
+    primaries = len(plan.primary) if is_primary else 1
+    lower = plan.lower_is_better
+    shortest = shortest_schedule(runs, pairs.arm, pairs.against, lower_is_better=lower)
+    return Comparison(
+        pairs=pairs,
+        planned=len(plan.seeds),
+        is_primary=is_primary,
+        primaries=primaries,
+        confidence=1 - plan.threshold,
+        difference=t_interval(found, 1 - plan.threshold) if found else None,
+        p=p,
+        adjusted_p=adjusted if p is not None else None,
+        adjusted_difference=t_interval(found, 1 - level) if found and level is not None else None,
+        adjusted_confidence=1 - level if level is not None else None,
+        detectable=smallest_detectable(found, plan.threshold / primaries) if found else float("inf"),
+        shortest=shortest,
+        clock=clock(pairs, shortest, lower_is_better=lower),
+    )
+
+
+def _p(pairs: Pairs) -> float | None:
+    found = pairs.differences
+    return sign_flip_p(found) if len(found) >= LEAST_PAIRS else None
+
+
+def _holm_shares(ps: Sequence[float | None]) -> list[float]:
+    """What Holm leaves of the threshold for each: divided by how many are not clearer than it, itself included."""
+    known = [1.0 if p is None else p for p in ps]
+    return [1 / sum(other >= p for other in known) for p in known]

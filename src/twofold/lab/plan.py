@@ -1,0 +1,186 @@
+"""What an experiment will be, written down and checked before it runs."""
+
+import math
+import tomllib
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from twofold.lab.records import Key
+from twofold.lab.statistics import MOST_PAIRS, smallest_p
+
+# With fewer pairs no p is printed, and with fewer rates no optimum can be seen to be one.
+LEAST_PAIRS, LEAST_RATES, MOST_PRIMARY = 8, 4, 2
+_WORDS = ("experiment", "question", "hypothesis", "task", "data", "metric", "baseline", "analysis", "stop_rule")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """One experiment: all of plan.toml. The primary comparisons are made at the largest budget."""
+
+    experiment: str
+    question: str
+    hypothesis: str
+    task: str
+    data: str
+    """In words: which texts, how they are split."""
+    metric: str
+    lower_is_better: bool
+    arms: tuple[str, ...]
+    baseline: str
+    """The arm that all others are compared with."""
+    primary: tuple[tuple[str, str], ...]
+    """At most two pairs of an arm and what it is compared with. All else is exploratory."""
+    seeds: tuple[int, ...]
+    lrs: tuple[float, ...]
+    """The grid of learning rates, the same for every arm."""
+    budgets: tuple[int, ...]
+    """Tokens; each is a training of its own, with its own schedule."""
+    analysis: str
+    stop_rule: str
+    threshold: float = 0.05
+    grid_seeds: tuple[int, ...] = ()
+    """Seeds of the grid; the first of `seeds` unless given."""
+    grid_budgets: tuple[int, ...] = ()
+    """Budgets of the grid; all of `budgets` unless given."""
+    exploratory: bool = False
+    """A look around: fewer seeds and rates will do, and nothing is claimed."""
+    size: dict[str, Any] = field(default_factory=dict)
+    """Options of model and training that are the same for all arms."""
+
+    def __post_init__(self) -> None:
+        for name in _WORDS:
+            value = getattr(self, name)
+            _check(name, value, "words", isinstance(value, str) and bool(value.strip()))
+        for name in ("lower_is_better", "exploratory"):
+            _check(name, getattr(self, name), "true or false", isinstance(getattr(self, name), bool))
+        _check("arms", self.arms, "at least two different names", _are_names(self.arms) and len(self.arms) > 1)
+        _check("baseline", self.baseline, f"one of the arms {list(self.arms)}", self.baseline in self.arms)
+        for name, least in (("seeds", 0), ("grid_seeds", 0), ("budgets", 1), ("grid_budgets", 1)):
+            self._check_numbers(name, least)
+        rates = _is_list(self.lrs) and all(_is_number(lr) and lr > 0 for lr in self.lrs)
+        _check("lrs", self.lrs, "different numbers above 0", rates and _differ(self.lrs))
+        object.__setattr__(self, "lrs", tuple(sorted(float(lr) for lr in self.lrs)))
+        _check("threshold", self.threshold, "between 0 and 1", _is_number(self.threshold) and 0 < self.threshold < 1)
+        _check("size", self.size, "a table of words and numbers", _is_plain(self.size))
+        object.__setattr__(self, "arms", tuple(self.arms))
+        self._check_primary()
+        object.__setattr__(self, "grid_seeds", self.grid_seeds or self.seeds[:1])
+        object.__setattr__(self, "grid_budgets", self.grid_budgets or self.budgets)
+
+    @property
+    def end(self) -> int:
+        """The budget that the primary comparisons are made at."""
+        return self.budgets[-1]
+
+    def why_not(self) -> str | None:
+        """Why such a plan could not answer its question; None if it could, or says that it is exploratory."""
+        if self.exploratory:
+            return None
+        if not self.primary:
+            return "primary names no comparison"
+        if len(self.lrs) < LEAST_RATES:
+            return f"lrs must be at least {LEAST_RATES}, got {len(self.lrs)}"
+        least = smallest_p(len(self.seeds), len(self.primary))
+        if least > self.threshold:
+            return (
+                f"seeds: {len(self.seeds)} pairs in {len(self.primary)} comparisons give a p of {least:.4g} at best, "
+                f"which cannot reach the threshold {self.threshold:g}"
+            )
+        if len(self.seeds) < LEAST_PAIRS:
+            return f"seeds must be at least {LEAST_PAIRS} for a p to be printed, got {len(self.seeds)}"
+        if len(self.seeds) > MOST_PAIRS:
+            return f"seeds must be at most {MOST_PAIRS} for an exact test, got {len(self.seeds)}"
+        return None
+
+    def grid(self) -> list[Key]:
+        """All runs of the grid, the arms side by side."""
+        return [
+            Key(self.experiment, "grid", arm, seed, lr, budget)
+            for budget in self.grid_budgets
+            for seed in self.grid_seeds
+            for lr in self.lrs
+            for arm in self.arms
+        ]
+
+    def finals(self, rates: dict[tuple[str, int], float]) -> list[Key]:
+        """All runs that are compared, the arms side by side, given the rate of each arm and budget."""
+        return [
+            Key(self.experiment, "final", arm, seed, rates[arm, budget], budget)
+            for budget in self.budgets
+            for seed in self.seeds
+            for arm in self.arms
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, told: Any) -> "Plan":
+        if not isinstance(told, dict):
+            raise ValueError(f"a plan must be a table, got {told!r:.60}")
+        known = {one.name: one for one in fields(cls)}
+        for name in told:
+            if name not in known:
+                raise ValueError(f"unknown field {name!r}; there are: {', '.join(known)}")
+        for name, one in known.items():
+            if name not in told and one.default is MISSING and one.default_factory is MISSING:
+                raise ValueError(f"field {name!r} is missing")
+        return cls(**told)
+
+    def _check_numbers(self, name: str, least: int) -> None:
+        values = getattr(self, name)
+        whole = _is_list(values) and all(isinstance(one, int) and not isinstance(one, bool) for one in values)
+        enough = whole and all(one >= least for one in values) and (bool(values) or name.startswith("grid_"))
+        _check(name, values, f"different whole numbers of at least {least}", enough and _differ(values))
+        # Seeds keep their order, by which they are run.
+        object.__setattr__(self, name, tuple(values) if name.endswith("seeds") else tuple(sorted(values)))
+
+    def _check_primary(self) -> None:
+        pairs = _is_list(self.primary) and all(_are_names(pair) and len(pair) == 2 for pair in self.primary)
+        few = pairs and len(self.primary) <= MOST_PRIMARY
+        _check("primary", self.primary, f"at most {MOST_PRIMARY} pairs of an arm and its rival", few)
+        found = tuple((one, other) for one, other in self.primary)
+        for arm in (arm for pair in found for arm in pair):
+            _check("primary", arm, f"of the arms {list(self.arms)}", arm in self.arms)
+        _check("primary", found, "different comparisons", len({frozenset(pair) for pair in found}) == len(found))
+        object.__setattr__(self, "primary", found)
+
+
+def read_plan(path: Path) -> Plan:
+    """A plan.toml. Whatever is wrong with it is one line that names the file and the field."""
+    try:
+        return Plan.from_json(tomllib.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError as error:
+        raise ValueError(f"{path}: there is no such file") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _is_plain(value: Any) -> bool:
+    simple = (str, int, float, bool)
+    return isinstance(value, dict) and all(
+        isinstance(one, simple) or (isinstance(one, list) and all(isinstance(each, simple) for each in one))
+        for one in value.values()
+    )
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def _are_names(value: Any) -> bool:
+    return _is_list(value) and all(isinstance(name, str) and name.strip() for name in value) and _differ(value)
+
+
+def _differ(values: Any) -> bool:
+    return len(set(values)) == len(values)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _check(name: str, value: Any, expected: str, holds: bool) -> None:
+    if not holds:
+        raise ValueError(f"{name} must be {expected}, got {value!r:.60}")

@@ -1,0 +1,227 @@
+"""One line of JSON for each run of a comparison, and a file of them that many processes may append to.
+
+A line is written at once, under the kernel's lock, and on disk before `append` returns. What a killed writer left of a
+line is no record: readers pass it over, the next writer cuts it off. Anything else that is not a record is an error
+with its file and line.
+"""
+
+import json
+import math
+import os
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+FILE = "records.jsonl"
+PHASES = ("grid", "final")
+
+
+class Point(NamedTuple):
+    """A look at the dev split while training."""
+
+    tokens: int
+    seconds: float
+    value: float
+
+
+class SelfWeight(NamedTuple):
+    """What tokens keep of themselves, the mean of each layer, after so many tokens of training."""
+
+    tokens: int
+    layers: tuple[float, ...]
+
+
+class Key(NamedTuple):
+    """What a run is, before it has run; a comparison that is resumed leaves out those it has."""
+
+    experiment: str
+    phase: str
+    arm: str
+    seed: int
+    lr: float
+    budget: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """A finished run. Fields with a default may be left out of a line."""
+
+    experiment: str
+    phase: str
+    """grid: one of those that the learning rate is chosen by. final: one of those that are compared."""
+    arm: str
+    seed: int
+    lr: float
+    budget: int
+    """Tokens that the schedule was made for."""
+    parameters: int
+    metric: str
+    value: float | None
+    """The metric on the dev split at the end; None where the run diverged to what is no number."""
+    tokens: int
+    seconds: float
+    """Of training alone."""
+    curve: tuple[Point, ...]
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    """Where it ran: names and versions, and "date", when it began."""
+    peak_memory: int | None = None
+    """Bytes."""
+    gradient_tail: float | None = None
+    """The largest gradient norm of training over the median one."""
+    self_weights: tuple[SelfWeight, ...] = ()
+    uniform_self_weight: float | None = None
+    """What a token would keep if it attended to all it sees alike, the mean over the same texts."""
+    test: float | None = None
+    """The metric on the test split, which was read once."""
+
+    def __post_init__(self) -> None:
+        for name in ("experiment", "arm", "metric"):
+            _check(name, getattr(self, name), "a name", isinstance(getattr(self, name), str) and getattr(self, name))
+        _check("phase", self.phase, " or ".join(PHASES), self.phase in PHASES)
+        for name, least in (("seed", 0), ("budget", 1), ("parameters", 0), ("tokens", 0)):
+            value = getattr(self, name)
+            _check(name, value, f"a whole number of at least {least}", _is_whole(value) and value >= least)
+        for name in ("lr", "seconds"):
+            value = getattr(self, name)
+            _check(name, value, "a number above 0", _is_number(value) and value > 0)
+        for name in ("value", "peak_memory", "gradient_tail", "uniform_self_weight", "test"):
+            value = getattr(self, name)
+            _check(name, value, "a finite number or null", value is None or _is_number(value))
+        _check("environment", self.environment, "an object", isinstance(self.environment, Mapping))
+        # Lists as JSON has them are made what they are meant as.
+        object.__setattr__(self, "curve", tuple(_point(point) for point in _list("curve", self.curve)))
+        weights = (_self_weight(weight) for weight in _list("self_weights", self.self_weights))
+        object.__setattr__(self, "self_weights", tuple(weights))
+        for name, points in (("curve", self.curve), ("self_weights", self.self_weights)):
+            places = [point.tokens for point in points]
+            _check(name, places, "at rising tokens", all(one < two for one, two in pairwise(places)))
+
+    @property
+    def key(self) -> Key:
+        return Key(self.experiment, self.phase, self.arm, self.seed, self.lr, self.budget)
+
+    def as_json(self) -> dict[str, Any]:
+        """Every field, those at their default left out."""
+        told = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: value for name, value in told.items() if value not in (None, (), {}) or name in _REQUIRED}
+
+    @classmethod
+    def from_json(cls, told: Any) -> "Record":
+        if not isinstance(told, dict):
+            raise ValueError(f"a record must be an object, got {told!r:.60}")
+        names = [one.name for one in fields(cls)]
+        for name in told:
+            if name not in names:
+                raise ValueError(f"unknown field {name!r}")
+        for name in _REQUIRED:
+            if name not in told:
+                raise ValueError(f"field {name!r} is missing")
+        return cls(**told)
+
+
+_OPTIONAL = {"environment", "peak_memory", "gradient_tail", "self_weights", "uniform_self_weight", "test"}
+_REQUIRED = [one.name for one in fields(Record) if one.name not in _OPTIONAL]
+
+
+def read_records(path: Path, note: Callable[[str], None] = lambda text: None) -> list[Record]:
+    """All records of a file, none if there is no file. A last line that was never finished is told to `note`."""
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+    except FileNotFoundError:
+        return []
+    if lines and not lines[-1].endswith(b"\n"):
+        note(f"{path}:{len(lines)}: passed over, its writer did not finish it")
+        lines.pop()
+    found: dict[Key, int] = {}
+    records = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = Record.from_json(json.loads(line))
+        except ValueError as error:
+            raise ValueError(f"{path}:{number}: {error}") from error
+        if record.key in found:
+            raise ValueError(f"{path}:{number}: the same run as line {found[record.key]}: {tuple(record.key)}")
+        found[record.key] = number
+        records.append(record)
+    return records
+
+
+def append(path: Path, record: Record) -> bool:
+    """Add a record, durably; False where the file has one of the same run, which stays."""
+    line = (json.dumps(record.as_json(), ensure_ascii=False, allow_nan=False) + "\n").encode()
+    with _locked(path) as handle:
+        whole = _whole_lines(handle)
+        if record.key in map(_key_of, whole.splitlines()):
+            return False
+        # What a killed writer left.
+        os.ftruncate(handle, len(whole))
+        try:
+            if os.write(handle, line) < len(line):
+                raise OSError(f"{path}: the disk took only a part of a record")
+            os.fsync(handle)
+        except OSError:
+            os.ftruncate(handle, len(whole))
+            raise
+    return True
+
+
+@contextmanager
+def _locked(path: Path) -> Generator[int]:
+    """The file, for this process alone; the kernel lets go however the process ends."""
+    import fcntl
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _whole_lines(handle: int) -> bytes:
+    text = os.pread(handle, os.fstat(handle).st_size, 0)
+    return text[: text.rfind(b"\n") + 1]
+
+
+def _key_of(line: bytes) -> tuple[Any, ...] | None:
+    """Of a line that may be anything: a run is written down whatever stands beside it."""
+    try:
+        told = json.loads(line)
+        return tuple(told[name] for name in Key._fields)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _point(told: Any) -> Point:
+    shape = isinstance(told, list | tuple) and len(told) == 3
+    _check("curve", told, "points of tokens, seconds and value", shape and all(map(_is_number, told)))
+    return Point(*told)
+
+
+def _self_weight(told: Any) -> SelfWeight:
+    shape = isinstance(told, list | tuple) and len(told) == 2 and _is_number(told[0])
+    layers = told[1] if shape and isinstance(told[1], list | tuple) else ()
+    _check("self_weights", told, "points of tokens and a number a layer", bool(layers) and all(map(_is_number, layers)))
+    return SelfWeight(told[0], tuple(layers))
+
+
+def _list(name: str, value: Any) -> list[Any] | tuple[Any, ...]:
+    _check(name, value, "a list", isinstance(value, list | tuple))
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check(name: str, value: Any, expected: str, holds: Any) -> None:
+    if not holds:
+        raise ValueError(f"{name} must be {expected}, got {value!r:.60}")

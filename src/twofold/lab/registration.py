@@ -1,0 +1,226 @@
+"""A plan that was fixed before the first run, with its hash and date; and how the runs kept to it."""
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from twofold.lab.pairs import end_runs
+from twofold.lab.plan import Plan
+from twofold.lab.rates import rate_curves, rate_for
+from twofold.lab.records import FILE as RECORDS
+from twofold.lab.records import Key, Record
+
+FILE = "registration.json"
+PACKAGES = ("twofold", "torch", "transformers", "numpy", "scipy")
+# Of a record's environment: what paired runs must share to have been made alike.
+SAME_FOR_PAIRS = ("gpu", "cpu", "torch", "commit", "twofold")
+# Of a run that is missing and whose rate no grid says yet.
+NO_RATE = 0.0
+# How many of a kind of departure are named one by one, and how far tokens may be off their budget: a batch or so.
+NAMED, SLACK = 3, 0.01
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Registration:
+    """What registration.json holds."""
+
+    plan: Plan
+    sha256: str
+    registered: datetime
+    versions: Mapping[str, str | None]
+
+
+def register(plan: Plan, folder: Path) -> Registration:
+    """Fix a plan in a folder that has no runs yet, durably. The same plan again changes nothing.
+
+    A plan is refused that could not answer its question, and so is another one than the folder has.
+    """
+    if reason := plan.why_not():
+        raise ValueError(f"plan {plan.experiment!r} cannot be registered: {reason}")
+    path, records = folder / FILE, folder / RECORDS
+    if path.exists():
+        found = read_registration(folder)
+        if found.sha256 != _hash(plan):
+            raise ValueError(f"{path} has another plan, registered {found.registered:%Y-%m-%d}: choose another folder")
+        return found
+    if records.exists() and records.stat().st_size:
+        raise ValueError(f"{records} has runs already: a plan is registered before the first one")
+    told = {
+        "plan": plan.as_json(),
+        "sha256": _hash(plan),
+        "registered": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{FILE}")
+    with aside.open("w", encoding="utf-8") as file:
+        json.dump(told, file, ensure_ascii=False, indent=1, sort_keys=True)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    return read_registration(folder)
+
+
+def read_registration(folder: Path) -> Registration:
+    """What was registered in a folder; an error where it was changed since."""
+    path = folder / FILE
+    if not path.is_file():
+        raise ValueError(f"{folder} has no {FILE}: nothing was registered there")
+    try:
+        told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        plan, registered = Plan.from_json(told["plan"]), datetime.fromisoformat(told["registered"])
+        found = Registration(plan=plan, sha256=told["sha256"], registered=registered, versions=told["versions"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path}: is no registration ({error})") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    if found.registered.tzinfo is None:
+        raise ValueError(f"{path}: registered must be a date with its time zone, got {told['registered']!r}")
+    if found.sha256 != _hash(plan):
+        raise ValueError(f"{path}: its plan was changed after it was registered, the hash is another")
+    return found
+
+
+def followed(registration: Registration, records: Sequence[Record]) -> list[str]:
+    """Every departure of the runs from the plan, a line each; none if it was followed."""
+    plan = registration.plan
+    ours = [record for record in records if record.experiment == plan.experiment]
+    curves = rate_curves(ours, lower_is_better=plan.lower_is_better)
+    best = {(arm, budget): rate_for(curves, arm, budget) for arm in plan.arms for budget in plan.budgets}
+    # Where the grid says no rate yet, a final run of any is as good.
+    tried = {(one.arm, one.seed, one.budget): one.lr for one in ours if one.phase == "final"}
+    keys = {record.key for record in ours}
+    asked = set(plan.grid())
+    for arm in plan.arms:
+        for budget in plan.budgets:
+            for seed in plan.seeds:
+                lr = best[arm, budget] or tried.get((arm, seed, budget), NO_RATE)
+                asked.add(Key(plan.experiment, "final", arm, seed, lr, budget))
+    names = {name: 0 for record in records if (name := record.experiment) != plan.experiment}
+    return [
+        *(f"runs of another experiment, {name!r}, are among the records" for name in names),
+        *_listed(f"of {len(asked)} runs are missing", (_run(key) for key in sorted(asked - keys))),
+        *_listed("runs were not planned", (_run(key) for key in sorted(keys - asked))),
+        *_wrong_rates(plan, ours, best),
+        *(
+            f"the best learning rate of {one.arm} at {one.budget:,} tokens, {one.best:g}, is at the edge of the grid"
+            for one in curves
+            if one.best is not None and not one.is_interior
+        ),
+        *_listed(
+            f"runs have another metric than {plan.metric}",
+            (f"{_run(one.key)} has {one.metric}" for one in ours if one.metric != plan.metric),
+        ),
+        *_listed(
+            "runs did not see the tokens of their budget",
+            (
+                f"{_run(one.key)} saw {one.tokens:,}"
+                for one in ours
+                if abs(one.tokens - one.budget) > SLACK * one.budget
+            ),
+        ),
+        *_early(registration, ours),
+        *_unlike(plan, counted(plan, ours)),
+    ]
+
+
+def counted(plan: Plan, records: Sequence[Record]) -> list[Record]:
+    """The records that the plan asked for, and a grid that was widened: what comparisons are made of.
+
+    Seeds that were added, and final runs with another rate than the best of the grid, are left out.
+    """
+    ours = [record for record in records if record.experiment == plan.experiment and record.metric == plan.metric]
+    curves = rate_curves(ours, lower_is_better=plan.lower_is_better)
+    return [
+        one
+        for one in ours
+        if one.phase == "grid"
+        or (
+            one.arm in plan.arms
+            and one.seed in plan.seeds
+            and one.budget in plan.budgets
+            and rate_for(curves, one.arm, one.budget) in (None, one.lr)
+        )
+    ]
+
+
+def _wrong_rates(plan: Plan, records: Sequence[Record], best: Mapping[tuple[str, int], float | None]) -> list[str]:
+    wrong = (
+        f"{one.arm} seed {one.seed} at {one.budget:,} tokens with {one.lr:g} for {best[one.arm, one.budget]:g}"
+        for one in records
+        if one.phase == "final" and best.get((one.arm, one.budget)) not in (None, one.lr)
+    )
+    return _listed("final runs have another learning rate than the best of the grid", wrong)
+
+
+def _early(registration: Registration, records: Sequence[Record]) -> list[str]:
+    """Runs that began before the registration, by the date in their environment."""
+    early = (
+        f"{_run(one.key)} began {began:%Y-%m-%d %H:%M}"
+        for one in records
+        if (began := _began(one)) is not None and began < registration.registered
+    )
+    return _listed(f"runs began before the plan was registered, {registration.registered:%Y-%m-%d %H:%M} UTC", early)
+
+
+def _began(record: Record) -> datetime | None:
+    date = record.environment.get("date")
+    try:
+        began = datetime.fromisoformat(date) if isinstance(date, str) else None
+    except ValueError:
+        began = None
+    if began is None:
+        return None
+    return began if began.tzinfo else began.replace(tzinfo=UTC)
+
+
+def _unlike(plan: Plan, records: Sequence[Record]) -> list[str]:
+    """Primary pairs whose two runs were made on different machines or by different code."""
+    found = []
+    for arm, against in plan.primary:
+        ours, theirs = end_runs(records, arm, plan.end), end_runs(records, against, plan.end)
+        for seed in sorted(ours.keys() & theirs.keys()):
+            here, there = ours[seed].environment, theirs[seed].environment
+            for name in SAME_FOR_PAIRS:
+                if here.get(name) != there.get(name):
+                    found.append(f"{arm} / {against} seed {seed}: {name} {here.get(name)} / {there.get(name)}")
+    return _listed("primary pairs were not made alike", found)
+
+
+def _listed(what: str, ones: Iterable[str]) -> list[str]:
+    found = list(ones)
+    if not found:
+        return []
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return [f"{len(found)} {what}: {'; '.join(found[:NAMED])}{more}"]
+
+
+def _run(key: Key) -> str:
+    rate = "" if key.lr == NO_RATE else f" lr {key.lr:g}"
+    return f"{key.phase} {key.arm} seed {key.seed}{rate} at {key.budget:,} tokens"
+
+
+def _hash(plan: Plan) -> str:
+    """Of the plan as JSON in one form: sorted, no spaces."""
+    told = json.dumps(plan.as_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

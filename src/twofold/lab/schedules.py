@@ -1,0 +1,147 @@
+"""How long an arm must train to reach its rival's final loss, with a schedule made for just that long.
+
+A crossing inside a long schedule is not this: there the learning rate is still high. So every budget is a training of
+its own; between two budgets the value is taken to be a straight line in the logarithm of tokens, and so is the
+logarithm of seconds. The mean over seeds makes the line. Intervals come from drawing seeds anew, the same ones for
+both arms and all budgets.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from twofold.lab.pairs import Pairs, budgets_of, end_runs
+from twofold.lab.records import Record
+from twofold.lab.statistics import Estimate
+
+
+class Clock(StrEnum):
+    """What seconds say to a gain in loss."""
+
+    KEEPS = "keeps"
+    LOSES = "loses"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Shortest:
+    """The shortest own schedule that reaches the rival's end. Endless where no budget reaches it."""
+
+    arm: str
+    against: str
+    target: float
+    budgets: tuple[int, ...]
+    tokens: Estimate
+    seconds: Estimate
+    token_ratio: Estimate
+    """Of the rival's own tokens and seconds; below 1 is sooner."""
+    second_ratio: Estimate
+    is_censored: bool
+    """Whether the smallest budget is enough already, so that even fewer tokens may be."""
+
+
+def shortest_schedule(
+    records: Sequence[Record],
+    arm: str,
+    against: str,
+    *,
+    lower_is_better: bool,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Shortest | None:
+    """Tokens and seconds that `arm` needs for the value of `against` at the largest budget that both have.
+
+    Over the seeds that have all budgets; None where there are fewer than two budgets or no such seed.
+    """
+    budgets = budgets_of(records, arm)
+    common = sorted(set(budgets) & set(budgets_of(records, against)))
+    if len(budgets) < 2 or not common:
+        return None
+    theirs = end_runs(records, against, common[-1])
+    ours = [end_runs(records, arm, budget) for budget in budgets]
+    # Runs of the arm that diverged are not steps on its line.
+    seeds = sorted(set.intersection(*(_finished(runs) for runs in (theirs, *ours))))
+    if not seeds:
+        return None
+    sign = 1.0 if lower_is_better else -1.0
+    # (seeds, budgets) and (seeds,)
+    values = np.array([[sign * _value(runs[one]) for runs in ours] for one in seeds])
+    seconds = np.array([[runs[one].seconds for runs in ours] for one in seeds])
+    goal = np.array([sign * _value(theirs[one]) for one in seeds])
+    goal_seconds = np.array([theirs[one].seconds for one in seeds])
+
+    def found(drawn: np.ndarray) -> tuple[float, float, float, float]:
+        tokens, time = _reached(values[drawn].mean(0), goal[drawn].mean(), np.array(budgets), seconds[drawn].mean(0))
+        return tokens, time, tokens / common[-1], time / float(goal_seconds[drawn].mean())
+
+    everyone = np.arange(len(seeds))
+    rng = np.random.default_rng(seed)
+    draws = np.array([found(rng.choice(everyone, len(seeds))) for _ in range(resamples)])
+    numbers = [_estimate(mean, draws[:, place], len(seeds), confidence) for place, mean in enumerate(found(everyone))]
+    return Shortest(
+        arm,
+        against,
+        sign * float(goal.mean()),
+        tuple(budgets),
+        *numbers,
+        is_censored=bool(values.mean(0)[0] <= goal.mean()),
+    )
+
+
+def clock(pairs: Pairs, shortest: Shortest | None, *, lower_is_better: bool) -> Clock:
+    """Whether seconds lose what the loss gains.
+
+    By the shortest own schedule where there are several budgets. With a single one: kept if the arm is no slower for
+    the same tokens, or if its curve is at the rival's final value in no more time; that schedule was not made to be
+    short, so where it is not, nothing is known.
+    """
+    if shortest is not None:
+        return Clock.KEEPS if shortest.second_ratio.mean <= 1 else Clock.LOSES
+    if not pairs.runs:
+        return Clock.UNKNOWN
+    ours, theirs = (float(np.mean([pair[place].seconds for pair in pairs.runs])) for place in (0, 1))
+    if ours <= theirs:
+        return Clock.KEEPS
+    sign = 1 if lower_is_better else -1
+    crossings = [_crossing(run, sign, _value(rival)) for run, rival in pairs.runs]
+    return Clock.KEEPS if float(np.mean(crossings)) <= theirs else Clock.UNKNOWN
+
+
+def _reached(values: np.ndarray, goal: float, budgets: np.ndarray, seconds: np.ndarray) -> tuple[float, float]:
+    """Tokens and seconds at which a falling line through (log budget, value) first comes down to the goal."""
+    if values[0] <= goal:
+        return float(budgets[0]), float(seconds[0])
+    for right in range(1, len(budgets)):
+        if values[right] <= goal:
+            share = (values[right - 1] - goal) / (values[right - 1] - values[right])
+            return _between(budgets, right, share), _between(seconds, right, share)
+    return math.inf, math.inf
+
+
+def _between(axis: np.ndarray, right: int, share: float) -> float:
+    return math.exp((1 - share) * math.log(axis[right - 1]) + share * math.log(axis[right]))
+
+
+def _crossing(run: Record, sign: int, goal: float) -> float:
+    """Seconds until the curve first is where the rival ended."""
+    return next((point.seconds for point in run.curve if sign * point.value <= sign * goal), math.inf)
+
+
+def _estimate(mean: float, draws: np.ndarray, count: int, confidence: float) -> Estimate:
+    if count == 1:
+        return Estimate(mean, -math.inf, math.inf, 1)
+    # Some draws may never reach the goal; the nearest rank needs no arithmetic with what is endless.
+    low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2], method="inverted_cdf")
+    return Estimate(mean, float(low), float(high), count)
+
+
+def _finished(runs: dict[int, Record]) -> set[int]:
+    return {seed for seed, run in runs.items() if run.value is not None}
+
+
+def _value(run: Record) -> float:
+    return math.nan if run.value is None else run.value

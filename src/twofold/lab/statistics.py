@@ -1,0 +1,176 @@
+"""Numbers of paired comparisons: what a difference is, how sure it is, and what could have been seen at all.
+
+Differences are one number a pair: the arm's value minus its rival's, of the same seed or the same test example. Knows
+nothing of runs or plans. Distributions are scipy's; the sign-flip test is not, because scipy's takes seconds for 20
+pairs and refuses a single one. A single pair bounds nothing, so its interval is endless; NaN is refused.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize, stats
+
+# All 2^n flips are looked at, in memory.
+MOST_PAIRS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean of so many numbers, and an interval around it."""
+
+    mean: float
+    low: float
+    high: float
+    count: int
+
+    @property
+    def is_bounded(self) -> bool:
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    def excludes(self, value: float) -> bool:
+        return not self.low <= value <= self.high
+
+
+def sign_flip_p(differences: Sequence[float]) -> float:
+    """Exact two-sided p of paired differences: the share of all 2^n sign flips whose mean is as far from zero.
+
+    Where an arm makes no difference, each pair's sign is a coin. All flips are enumerated, so nothing is drawn.
+    """
+    found = _checked(differences)
+    if len(found) > MOST_PAIRS:
+        raise ValueError(f"differences must be at most {MOST_PAIRS} for an exact test, got {len(found)}")
+    # The first pair keeps its sign: each flip has a mirror image as far from zero.
+    sums = found[:1]
+    for difference in found[1:]:
+        sums = np.concatenate([sums + difference, sums - difference])
+    # Sums that are equal but for rounding are ties.
+    slack = 1e-12 * np.abs(found).sum()
+    return float(np.mean(np.abs(sums) >= abs(found.sum()) - slack))
+
+
+def smallest_p(pairs: int, comparisons: int = 1) -> float:
+    """The least that `sign_flip_p` can be with so many pairs, after Holm over so many comparisons."""
+    if pairs < 1 or comparisons < 1:
+        raise ValueError(f"pairs and comparisons must be at least 1, got {pairs} and {comparisons}")
+    return min(1.0, comparisons * 2.0 ** (1 - pairs))
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """p values adjusted for being several, in the order given: Holm's step-down method."""
+    if not all(0 <= p <= 1 for p in ps):
+        raise ValueError(f"ps must be between 0 and 1, got {list(ps)}")
+    adjusted, highest = [0.0] * len(ps), 0.0
+    for rank, place in enumerate(sorted(range(len(ps)), key=lambda place: ps[place])):
+        # An adjusted p is never below that of a comparison that was clearer.
+        highest = max(highest, min(1.0, (len(ps) - rank) * ps[place]))
+        adjusted[place] = highest
+    return adjusted
+
+
+def t_interval(values: Sequence[float], confidence: float = 0.95) -> Estimate:
+    """Mean with Student's interval; for a paired one, give the differences."""
+    found = _checked(values)
+    _check_confidence(confidence)
+    mean = float(found.mean())
+    if len(found) == 1:
+        return Estimate(mean, -math.inf, math.inf, 1)
+    reach = float(stats.t.ppf((1 + confidence) / 2, len(found) - 1) * found.std(ddof=1) / math.sqrt(len(found)))
+    return Estimate(mean, mean - reach, mean + reach, len(found))
+
+
+def bootstrap_interval(
+    values: Sequence[float], confidence: float = 0.95, *, resamples: int = 9999, seed: int = 0
+) -> Estimate:
+    """Mean with a bootstrap interval (BCa: bias-corrected and accelerated), the same for the same seed.
+
+    For many pairs, such as the examples of a test set. Over a handful of seeds it is too narrow: use `t_interval`.
+    """
+    found = _checked(values)
+    _check_confidence(confidence)
+    mean = float(found.mean())
+    if len(found) == 1:
+        return Estimate(mean, -math.inf, math.inf, 1)
+    if np.ptp(found) == 0:
+        # Every resample is the sample; the correction would divide by zero.
+        return Estimate(mean, mean, mean, len(found))
+    drawn = stats.bootstrap(
+        (found,), _mean, confidence_level=confidence, n_resamples=resamples, method="BCa", rng=seed, batch=256
+    )
+    low, high = drawn.confidence_interval
+    return Estimate(mean, float(low), float(high), len(found))
+
+
+def mcnemar_p(ours: Sequence[bool], theirs: Sequence[bool]) -> float:
+    """Exact two-sided p of right and wrong answers to the same examples: a coin for each that only one got right."""
+    if len(ours) != len(theirs) or not len(ours):
+        raise ValueError(f"ours and theirs must be of the same examples, got {len(ours)} and {len(theirs)} answers")
+    alone = sum(bool(one) and not other for one, other in zip(ours, theirs, strict=True))
+    either = sum(bool(one) != bool(other) for one, other in zip(ours, theirs, strict=True))
+    return float(stats.binomtest(alone, either).pvalue) if either else 1.0
+
+
+def smallest_detectable(differences: Sequence[float], threshold: float = 0.05, power: float = 0.8) -> float:
+    """The true difference that such pairs would show, in its direction, in 80 % of experiments.
+
+    From the spread of the pairs, by the power of the paired t test at the highest level up to the threshold that the
+    exact test of so many pairs can have. Endless where no such level exists, and for a single pair.
+    """
+    found = _checked(differences)
+    if not 0 < threshold < 1 or not threshold < power < 1:
+        raise ValueError(f"threshold must be between 0 and 1, power above it and below 1, got {threshold} and {power}")
+    pairs, spread = len(found), float(found.std(ddof=1)) if len(found) > 1 else math.inf
+    # p is a multiple of 2 / 2^n; the slack is for thresholds that are such a multiple but for rounding.
+    level = math.floor(threshold / smallest_p(pairs) + 1e-9) * smallest_p(pairs)
+    if pairs == 1 or level == 0:
+        return math.inf
+    edge = stats.t.ppf(1 - level / 2, pairs - 1)
+
+    def excess(shift: float) -> float:
+        return float(stats.nct.sf(edge, pairs - 1, shift)) - power
+
+    # In standard errors; at twice the edge and more the power is 1.
+    shift = optimize.root_scalar(excess, bracket=(0.0, 2 * float(edge) + 8.0)).root
+    return float(shift) * spread / math.sqrt(pairs)
+
+
+def standardised_effect(differences: Sequence[float]) -> float:
+    """Mean difference in standard deviations of the differences, with Hedges' correction for few pairs."""
+    found = _checked(differences)
+    if len(found) < 2:
+        raise ValueError("differences must be at least 2 to have a spread, got 1")
+    if not found.any():
+        return 0.0
+    spread = float(found.std(ddof=1))
+    # Equal numbers may differ in their last bit once a mean is taken off.
+    if spread <= 1e-12 * abs(float(found.mean())):
+        raise ValueError(f"differences must differ to be put in units of their spread, got {len(found)} equal ones")
+    return (1 - 3 / (4 * (len(found) - 1) - 1)) * float(found.mean()) / spread
+
+
+def pooled_effect(effects: Sequence[float], confidence: float = 0.95) -> Estimate:
+    """One effect over several tasks: their plain mean, with Student's interval over tasks.
+
+    Every task counts alike. Weights by inverse variance would hold with one true effect for all tasks, and with few
+    pairs a task's variance is itself a guess that falls with its effect.
+    """
+    return t_interval(effects, confidence)
+
+
+def _mean(values: np.ndarray, axis: int = -1) -> np.ndarray:
+    return np.mean(values, axis=axis)
+
+
+def _checked(values: Sequence[float]) -> np.ndarray:
+    found = np.asarray(values, dtype=float)
+    if found.ndim != 1 or not len(found):
+        raise ValueError(f"differences must be a list of at least 1 number, got shape {found.shape}")
+    if not np.isfinite(found).all():
+        raise ValueError(f"differences must be finite numbers, got {found[~np.isfinite(found)][0]} among them")
+    return found
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be between 0 and 1, got {confidence}")

@@ -1,0 +1,144 @@
+"""The words that were fixed before any run, and the one sentence that goes with them.
+
+better                 the interval excludes zero after Holm, the exact test agrees, and seconds do not lose the gain
+worse                  the same on the wrong side, whatever the seconds
+no difference found    everything else, with the smallest difference that would have been seen
+exploratory            what was not registered as primary, and all with fewer than 8 pairs: nothing is claimed
+not judged             runs are missing or diverged
+"""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from twofold.lab.comparisons import Comparison
+from twofold.lab.plan import LEAST_PAIRS, Plan
+from twofold.lab.schedules import Clock
+from twofold.lab.statistics import Estimate
+
+
+class Word(StrEnum):
+    """What may be said of a comparison."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    NO_DIFFERENCE = "no difference found"
+    EXPLORATORY = "exploratory"
+    NOT_JUDGED = "not judged"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A word, and a sentence that begins with it."""
+
+    word: Word
+    sentence: str
+
+
+def judged(plan: Plan, comparison: Comparison) -> Verdict:
+    """What may be said of a comparison of a plan."""
+    if (reason := _why_not_judged(comparison)) is not None:
+        return Verdict(Word.NOT_JUDGED, f"{Word.NOT_JUDGED}: {reason}.")
+    word = _word(plan, comparison)
+    said = _difference(plan, comparison)
+    match word:
+        case Word.EXPLORATORY:
+            rest = "; nothing is claimed"
+        case Word.NO_DIFFERENCE:
+            rest = _lost(comparison) if _is_gain(plan, comparison) else ""
+            seen = number(comparison.detectable)
+            rest += f"; a true difference of {seen} would have been seen in 80 % of such experiments"
+        case _:
+            rest = _time(comparison)
+    return Verdict(word, f"{word}: {said}{rest}.")
+
+
+def interval_text(estimate: Estimate | None) -> str:
+    """Low to high; what a single pair leaves is unknown."""
+    return f"{number(estimate.low)} to {number(estimate.high)}" if estimate and estimate.is_bounded else "unknown"
+
+
+def number(value: float) -> str:
+    """Three digits that mean something."""
+    return f"{value:#.3g}".rstrip(".") if abs(value) < 1000 or not math.isfinite(value) else f"{value:,.0f}"
+
+
+def share(ratio: float) -> str:
+    """In percent."""
+    return f"{number(100 * ratio)} %" if ratio < 10 else f"{number(ratio)} times"
+
+
+def _why_not_judged(comparison: Comparison) -> str | None:
+    pairs = comparison.pairs
+    if pairs.diverged:
+        names = ", ".join(f"{arm} seed {seed}" for arm, seed in pairs.diverged)
+        return f"of {pairs.arm} against {pairs.against}, these runs diverged: {names}"
+    if not comparison.is_whole:
+        return f"{len(pairs.runs)} of {comparison.planned} pairs of {pairs.arm} and {pairs.against} are there"
+    return None
+
+
+def _word(plan: Plan, comparison: Comparison) -> Word:
+    if not comparison.is_primary or len(comparison.pairs.runs) < LEAST_PAIRS:
+        return Word.EXPLORATORY
+    if not _is_clear(plan, comparison):
+        return Word.NO_DIFFERENCE
+    if not _is_gain(plan, comparison):
+        return Word.WORSE
+    return Word.BETTER if comparison.clock is Clock.KEEPS else Word.NO_DIFFERENCE
+
+
+def _is_clear(plan: Plan, comparison: Comparison) -> bool:
+    interval, p = comparison.adjusted_difference, comparison.adjusted_p
+    return interval is not None and p is not None and interval.excludes(0.0) and p <= plan.threshold
+
+
+def _is_gain(plan: Plan, comparison: Comparison) -> bool:
+    """A clear difference in the right direction, at equal tokens."""
+    if not _is_clear(plan, comparison) or comparison.difference is None:
+        return False
+    return (comparison.difference.mean < 0) == plan.lower_is_better
+
+
+def _difference(plan: Plan, comparison: Comparison) -> str:
+    pairs, found = comparison.pairs, comparison.adjusted_difference or comparison.difference
+    mean = found.mean if found else math.nan
+    level = comparison.adjusted_confidence or comparison.confidence
+    told = [
+        f"{100 * level:g} % interval {interval_text(found)}",
+        f"{len(pairs.runs)} pair{'s' * (len(pairs.runs) > 1)}",
+    ]
+    if comparison.adjusted_p is not None:
+        after = " after Holm" if comparison.primaries > 1 else ""
+        told.append(f"p = {number(comparison.adjusted_p)}{after}")
+    elif comparison.p is not None:
+        told.append(f"unadjusted p = {number(comparison.p)}")
+    # The mean of equal runs may be off zero in its last bits.
+    is_level = math.isclose(mean, 0.0, abs_tol=1e-12)
+    place = "level with" if is_level else f"{number(abs(mean))} {'below' if mean < 0 else 'above'}"
+    return f"{pairs.arm} ends {place} {pairs.against} in {plan.metric} ({', '.join(told)})"
+
+
+def _time(comparison: Comparison) -> str:
+    shortest = comparison.shortest
+    if shortest is None:
+        return f", with {share(_seconds_ratio(comparison))} of its seconds for the same tokens"
+    if not math.isfinite(shortest.second_ratio.mean):
+        return ", and no budget reaches that end"
+    most = "at most " if shortest.is_censored else ""
+    return (
+        f", and reaches that end with {most}{share(shortest.token_ratio.mean)} of the tokens and "
+        f"{share(shortest.second_ratio.mean)} of the seconds"
+    )
+
+
+def _lost(comparison: Comparison) -> str:
+    if comparison.clock is Clock.UNKNOWN:
+        ratio = share(_seconds_ratio(comparison))
+        return f", but takes {ratio} of its seconds for the same tokens, and whether a shorter run keeps it is unknown"
+    return f", but seconds lose it{_time(comparison).replace(', and', ': it')}"
+
+
+def _seconds_ratio(comparison: Comparison) -> float:
+    ours, theirs = (sum(pair[place].seconds for pair in comparison.pairs.runs) for place in (0, 1))
+    return ours / theirs

@@ -1,0 +1,162 @@
+"""The report's pictures."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from twofold.lab.pairs import Spot, by_budget, gap_curve, mean_curve, seconds_at
+from twofold.lab.statistics import t_interval
+from twofold.report.charts import Interval, Line, heat_map, interval_chart, line_chart, short
+from twofold.report.lab.study import Study
+from twofold.report.markup import Markup
+
+# Curves begin after this share of the tokens; before it they fall so far that no difference could be seen.
+LEFT_OUT = 0.15
+# Heat maps of self weights have at most so many columns.
+COLUMNS = 8
+
+
+class Figure(NamedTuple):
+    """A picture, with a name for its file."""
+
+    name: str
+    title: str
+    picture: Markup
+
+
+def figures(study: Study) -> list[Figure]:
+    """All that have something to show, in the order of the report."""
+    found = [_differences(study), _gap(study), *_ends(study), _against_tokens(study), _against_seconds(study)]
+    return [figure for figure in [*found, *_rates(study), *_self_weights(study)] if figure.picture.startswith("<svg")]
+
+
+def _differences(study: Study) -> Figure:
+    title = "The difference, seed by seed"
+    rows = [
+        Interval(
+            f"{one.pairs.arm} − {one.pairs.against}",
+            study.place(one.pairs.arm),
+            one.difference.mean,
+            one.difference.low,
+            one.difference.high,
+            one.pairs.differences,
+        )
+        for one in study.comparisons
+        if one.difference is not None
+    ]
+    picture = interval_chart(rows, title=title, x_label=f"difference in {study.plan.metric}")
+    return Figure("differences", title, picture)
+
+
+def _gap(study: Study) -> Figure:
+    title = "The gap against tokens"
+    lines = [
+        _line(
+            f"{one.pairs.arm} − {one.pairs.against}",
+            study.place(one.pairs.arm) + _apart(study, one.pairs.against),
+            _late(gap_curve(one.pairs)),
+            is_banded=(one.pairs.arm, one.pairs.against) in study.plan.primary,
+        )
+        for one in study.comparisons
+    ]
+    return Figure("gap", title, _chart(study, lines, title, "tokens", mark=0.0, y_label=f"gap in {study.plan.metric}"))
+
+
+def _apart(study: Study, against: str) -> int:
+    """Keeps an arm's lines against two rivals apart: the baseline's is in the arm's own colour."""
+    return 0 if against == study.plan.baseline else len(study.plan.arms)
+
+
+def _ends(study: Study) -> list[Figure]:
+    """The gap at the ends of own schedules, where there are several budgets."""
+    title = "The gap at the end of each budget's own schedule"
+    if len(study.plan.budgets) < 2:
+        return []
+    lines = []
+    for one in study.comparisons:
+        gaps = [
+            Spot(budget, t_interval(pairs.differences, one.confidence))
+            for budget, pairs in by_budget(study.records, one.pairs.arm, one.pairs.against).items()
+            if pairs.differences
+        ]
+        place = study.place(one.pairs.arm) + _apart(study, one.pairs.against)
+        is_banded = (one.pairs.arm, one.pairs.against) in study.plan.primary
+        lines.append(_line(f"{one.pairs.arm} − {one.pairs.against}", place, gaps, is_banded=is_banded))
+    picture = _chart(study, lines, title, "tokens", mark=0.0, y_label=f"gap in {study.plan.metric}", log_x=True)
+    return [Figure("budgets", title, picture)]
+
+
+def _against_tokens(study: Study) -> Figure:
+    title = f"{study.plan.metric} against tokens"
+    lines = [
+        _line(arm, study.place(arm), _late(mean_curve(study.ends(arm))), is_banded=study.is_in_focus(arm))
+        for arm in study.plan.arms
+    ]
+    return Figure("tokens", title, _chart(study, lines, title, "tokens"))
+
+
+def _against_seconds(study: Study) -> Figure:
+    title = f"{study.plan.metric} against seconds"
+    lines = []
+    for arm in study.plan.arms:
+        runs = study.ends(arm)
+        gaps = _late(mean_curve(runs))
+        times = seconds_at(runs, [gap.at for gap in gaps])
+        timed = [Spot(time, gap.value) for time, gap in zip(times, gaps, strict=True)]
+        lines.append(_line(arm, study.place(arm), timed, is_banded=study.is_in_focus(arm)))
+    return Figure("seconds", title, _chart(study, lines, title, "seconds"))
+
+
+def _rates(study: Study) -> list[Figure]:
+    found = []
+    for budget in sorted({curve.budget for curve in study.rates}):
+        title = f"Learning rates, {short(budget)} tokens"
+        lines = []
+        for curve in study.rates:
+            if curve.budget == budget and curve.arm in study.plan.arms:
+                gaps = [Spot(rate.lr, rate.value) for rate in curve.rates if rate.value is not None]
+                lines.append(_line(curve.arm, study.place(curve.arm), gaps, is_banded=study.is_in_focus(curve.arm)))
+        found.append(Figure(f"rates-{budget}", title, _chart(study, lines, title, "learning rate", log_x=True)))
+    return found
+
+
+def _self_weights(study: Study) -> list[Figure]:
+    """A map for each arm that has them, of its first seed; all with the same shades."""
+    first = {arm: run for arm in study.plan.arms for run in study.ends(arm)[:1] if run.self_weights}
+    if not first:
+        return []
+    most = max(weight for run in first.values() for point in run.self_weights for weight in point.layers)
+    found = []
+    for arm, run in first.items():
+        points = run.self_weights[:: -(-len(run.self_weights) // COLUMNS)]
+        uniform = f" (uniform: {run.uniform_self_weight:.3g})" if run.uniform_self_weight is not None else ""
+        title = f"Self weight by layer, {arm}{uniform}"
+        layers = [f"layer {number}" for number in range(1, len(points[0].layers) + 1)]
+        values = [[round(point.layers[layer], 2) for point in points] for layer in range(len(layers))]
+        columns = [short(point.tokens) for point in points]
+        picture = heat_map(values, layers, columns, title=title, most=most, numbers=True)
+        found.append(Figure(f"self-weight-{study.place(arm)}", title, picture))
+    return found
+
+
+def _late(gaps: Sequence[Spot]) -> list[Spot]:
+    last = gaps[-1].at if gaps else 0
+    return [gap for gap in gaps if gap.at >= LEFT_OUT * last]
+
+
+def _line(name: str, place: int, gaps: Sequence[Spot], *, is_banded: bool) -> Line:
+    band = [(gap.at, gap.value.low, gap.value.high) for gap in gaps if is_banded and gap.value.is_bounded]
+    return Line(name, place, [(gap.at, gap.value.mean) for gap in gaps], band)
+
+
+def _chart(
+    study: Study,
+    lines: Sequence[Line],
+    title: str,
+    x_label: str,
+    *,
+    mark: float | None = None,
+    y_label: str | None = None,
+    log_x: bool = False,
+) -> Markup:
+    label = y_label or study.plan.metric
+    return line_chart(lines, title=title, x_label=x_label, y_label=label, mark=mark, log_x=log_x, legend=True)

@@ -1,0 +1,70 @@
+"""A comparison's folder, read and judged: all that its report shows."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from twofold.lab.comparisons import Comparison, compared
+from twofold.lab.pairs import end_runs
+from twofold.lab.plan import Plan
+from twofold.lab.rates import RateCurve, rate_curves
+from twofold.lab.records import FILE, Record, read_records
+from twofold.lab.registration import Registration, counted, followed, read_registration
+from twofold.lab.verdict import Verdict, judged
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Study:
+    """What was planned, what was run, and what may be said of it."""
+
+    registration: Registration
+    records: list[Record]
+    """Those that count."""
+    departures: list[str]
+    notes: list[str]
+    comparisons: list[Comparison]
+    verdicts: list[Verdict]
+    rates: list[RateCurve]
+
+    @property
+    def plan(self) -> Plan:
+        return self.registration.plan
+
+    @property
+    def primary(self) -> list[tuple[Comparison, Verdict]]:
+        """What the plan named, with what may be said of it."""
+        both = zip(self.comparisons, self.verdicts, strict=True)
+        return [(one, said) for one, said in both if (one.pairs.arm, one.pairs.against) in self.plan.primary]
+
+    @property
+    def headlines(self) -> list[Verdict]:
+        """Of the primary comparisons; of all where the plan names none."""
+        return [said for _, said in self.primary] or self.verdicts
+
+    def place(self, arm: str) -> int:
+        return self.plan.arms.index(arm)
+
+    def is_in_focus(self, arm: str) -> bool:
+        """Whether an arm is drawn with its band: those of the primary comparisons, or all of a few."""
+        return len(self.plan.arms) <= 3 or any(arm in pair for pair in self.plan.primary)
+
+    def ends(self, arm: str, budget: int | None = None) -> list[Record]:
+        """An arm's final runs that ended in a number, by seed; at the largest budget unless told."""
+        found = end_runs(self.records, arm, budget or self.plan.end)
+        return [found[seed] for seed in sorted(found) if found[seed].value is not None]
+
+
+def read_study(folder: Path) -> Study:
+    """Read and judge a folder with a registration and records."""
+    registration, notes = read_registration(folder), []
+    plan, whole = registration.plan, read_records(folder / FILE, notes.append)
+    records = counted(plan, whole)
+    comparisons = compared(plan, whole)
+    return Study(
+        registration=registration,
+        records=records,
+        departures=followed(registration, whole),
+        notes=notes,
+        comparisons=comparisons,
+        verdicts=[judged(plan, comparison) for comparison in comparisons],
+        rates=rate_curves(records, lower_is_better=plan.lower_is_better),
+    )

@@ -1,0 +1,216 @@
+"""The report's numbers as rows of text, for the page and for Markdown alike."""
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import mean
+from typing import NamedTuple
+
+from twofold.lab.comparisons import Comparison
+from twofold.lab.pairs import by_budget
+from twofold.lab.rates import diverged, spikes
+from twofold.lab.records import Record
+from twofold.lab.statistics import Estimate, t_interval
+from twofold.lab.verdict import interval_text, number, share
+from twofold.report.charts import short
+from twofold.report.lab.study import Study
+
+NOTHING = "–"
+
+
+class Table(NamedTuple):
+    """A title, what it shows, and its rows; the first cell of each names it."""
+
+    title: str
+    about: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def tables(study: Study) -> list[Table]:
+    """All that have something to show, in the order of the report."""
+    found = [
+        differences(study),
+        budgets(study),
+        schedules(study),
+        arms(study),
+        costs(study),
+        stability(study),
+        environment(study),
+    ]
+    return [table for table in found if table.rows]
+
+
+def differences(study: Study) -> Table:
+    confidence = 100 * (1 - study.plan.threshold)
+    rows = [
+        (
+            _name(one),
+            said.word if one.is_primary else "exploratory",
+            str(len(one.pairs.runs)),
+            number(one.difference.mean) if one.difference else NOTHING,
+            interval_text(one.difference),
+            NOTHING if one.p is None else number(one.p),
+            NOTHING if one.adjusted_p is None else number(one.adjusted_p),
+            number(one.detectable) if math.isfinite(one.detectable) else NOTHING,
+        )
+        for one, said in zip(study.comparisons, study.verdicts, strict=True)
+    ]
+    direction = "below" if study.plan.lower_is_better else "above"
+    return Table(
+        "Differences",
+        f"The arm's {study.plan.metric} minus its rival's, the same seed; {direction} zero is a gain. Student's "
+        "interval over pairs, p of the exact sign-flip test, then p after Holm over the primary comparisons. The last "
+        "column is the true difference that would have been seen in 80 % of such experiments. What is exploratory is "
+        "not adjusted, and claims nothing.",
+        ("comparison", "verdict", "pairs", "difference", f"{confidence:g} % interval", "p", "after Holm", "detectable"),
+        rows,
+    )
+
+
+def budgets(study: Study) -> Table:
+    rows = []
+    if len(study.plan.budgets) > 1:
+        for one in study.comparisons:
+            for budget, pairs in by_budget(study.records, one.pairs.arm, one.pairs.against).items():
+                found = t_interval(pairs.differences, one.confidence) if pairs.differences else None
+                middle = number(found.mean) if found else NOTHING
+                rows.append((_name(one), short(budget), str(len(pairs.runs)), middle, interval_text(found)))
+    return Table(
+        "The difference by budget",
+        "Each budget is a training of its own, with a schedule made for it: does the gain last?",
+        ("comparison", "tokens", "pairs", "difference", "interval"),
+        rows,
+    )
+
+
+def schedules(study: Study) -> Table:
+    rows = []
+    for one in study.comparisons:
+        if one.shortest is not None:
+            at_most = "at most " if one.shortest.is_censored else ""
+            numbers = (
+                at_most + _amount(one.shortest.tokens, short),
+                _ratio(one.shortest.token_ratio),
+                at_most + _amount(one.shortest.seconds, lambda seconds: f"{number(seconds)} s"),
+                _ratio(one.shortest.second_ratio),
+            )
+            rows.append((_name(one), _level(one.shortest.target), *numbers))
+    return Table(
+        "The shortest schedule to the rival's end",
+        "What an arm needs to reach its rival's final value with a schedule of its own, read off between budgets: the "
+        "value falls along a straight line in the logarithm of tokens. Intervals by drawing seeds anew.",
+        ("comparison", "to reach", "tokens", "of the rival's", "time", "of the rival's"),
+        rows,
+    )
+
+
+def arms(study: Study) -> Table:
+    rows = []
+    for arm in study.plan.arms:
+        runs = study.ends(arm)
+        if runs:
+            end = t_interval([run.value for run in runs if run.value is not None], 1 - study.plan.threshold)
+            tests = [run.test for run in runs if run.test is not None]
+            rates = ", ".join(f"{lr:g}" for lr in sorted({run.lr for run in runs}))
+            interval = f"{_level(end.low)} to {_level(end.high)}" if end.is_bounded else "unknown"
+            row = (arm, rates, str(len(runs)), _level(end.mean), interval)
+            rows.append((*row, _level(mean(tests)) if tests else NOTHING))
+    return Table(
+        "Where the arms ended",
+        f"Mean {study.plan.metric} over seeds after {short(study.plan.end)} tokens, at the best learning rate of the "
+        "grid. The test split is read once, and chooses nothing. Curves leave out the first part of training, where no "
+        "difference could be seen beside the fall.",
+        ("arm", "learning rate", "seeds", "dev", "interval", "test"),
+        rows,
+    )
+
+
+def costs(study: Study) -> Table:
+    rows = []
+    base = _speed(study.ends(study.plan.baseline))
+    for arm in study.plan.arms:
+        if runs := study.ends(arm):
+            speed = _speed(runs)
+            peaks = [run.peak_memory for run in runs if run.peak_memory is not None]
+            rows.append(
+                (
+                    arm,
+                    f"{runs[0].parameters:,}",
+                    short(round(speed)) if speed else NOTHING,
+                    share(speed / base) if base and speed else NOTHING,
+                    f"{mean(run.seconds for run in runs):,.0f}",
+                    f"{max(peaks) / 2**30:.2f}" if peaks else NOTHING,
+                )
+            )
+    return Table(
+        "Cost",
+        f"Of a run of {short(study.plan.end)} tokens.",
+        ("arm", "parameters", "tokens/s", f"of {study.plan.baseline}", "seconds", "peak memory, GiB"),
+        rows,
+    )
+
+
+def stability(study: Study) -> Table:
+    rows, lower = [], study.plan.lower_is_better
+    for arm in study.plan.arms:
+        runs = [run for run in study.records if run.arm == arm]
+        curves = [curve for curve in study.rates if curve.arm == arm]
+        if not runs:
+            continue
+        stable = [curve.highest_stable for curve in curves if curve.highest_stable is not None]
+        tails = [run.gradient_tail for run in runs if run.gradient_tail is not None]
+        rows.append(
+            (
+                arm,
+                # Over budgets, the most cautious.
+                f"{min(stable):g}" if stable and len(stable) == len(curves) else NOTHING,
+                f"{sum(diverged(run, lower_is_better=lower) for run in runs)} of {len(runs)}",
+                str(sum(spikes(run, lower_is_better=lower) for run in runs)),
+                number(max(tails)) if tails else NOTHING,
+            )
+        )
+    return Table(
+        "Stability",
+        "The highest learning rate up to which no run of the grid diverged; runs that ended worse than they began or "
+        "in no number; jumps of the dev curve by more than a tenth of the way come; the largest gradient over the "
+        "median.",
+        ("arm", "highest stable rate", "diverged", "spikes", "gradient tail"),
+        rows,
+    )
+
+
+def environment(study: Study) -> Table:
+    names = dict.fromkeys(name for run in study.records for name in run.environment)
+    rows = []
+    for name in names:
+        values = sorted({str(run.environment[name]) for run in study.records if name in run.environment})
+        # Dates are all different.
+        said = f"{values[0]} to {values[-1]}" if name == "date" and len(values) > 1 else ", ".join(values)
+        rows.append((name, said))
+    return Table("Environment", "Where the runs were made.", ("what", "which"), rows)
+
+
+def _name(comparison: Comparison) -> str:
+    return f"{comparison.pairs.arm} − {comparison.pairs.against}"
+
+
+def _level(value: float) -> str:
+    """A value itself, in which differences are to be seen."""
+    return f"{value:#.5g}"
+
+
+def _speed(runs: Sequence[Record]) -> float:
+    return sum(run.tokens for run in runs) / sum(run.seconds for run in runs) if runs else 0.0
+
+
+def _amount(estimate: Estimate, shown: Callable[[float], str]) -> str:
+    return shown(float(f"{estimate.mean:.3g}")) if math.isfinite(estimate.mean) else "not reached"
+
+
+def _ratio(estimate: Estimate) -> str:
+    if not math.isfinite(estimate.mean):
+        return NOTHING
+    if not math.isfinite(estimate.low):
+        return share(estimate.mean)
+    high = share(estimate.high) if math.isfinite(estimate.high) else "not reached"
+    return f"{share(estimate.mean)} ({share(estimate.low)} to {high})"

@@ -1,0 +1,109 @@
+"""The grid: which rate is best, whether it is one, and what was too high."""
+
+import pytest
+
+from tests.lab.made_up import RATES, plan, record, records
+from twofold.lab.rates import diverged, rate_curves, rate_for, spikes
+from twofold.lab.records import Point
+
+
+def grid(*values, arm="standard", budget=1000, seed=0):
+    """One run a rate that ends at each of the values."""
+    return [record(arm, seed, lr, budget, "grid", value=value) for lr, value in zip(RATES, values, strict=False)]
+
+
+def curve(*values):
+    return [Point(100 * (1 + place), 1.0 + place, value) for place, value in enumerate(values)]
+
+
+def test_the_best_of_each_arm_and_budget():
+    found = rate_curves(records(plan()), lower_is_better=True)
+    assert {(one.arm, one.best) for one in found} == {
+        ("standard", 1e-3),
+        ("exclusive", 2e-3),
+        ("split_kv matched", 2e-3),
+    }
+    assert len(found) == 9
+    assert all(one.is_interior and one.highest_stable == RATES[-1] for one in found)
+
+
+def test_the_mean_over_seeds_decides():
+    runs = grid(3.0, 2.0, 2.2, 4.0) + grid(3.0, 2.6, 2.2, 4.0, seed=1)
+    (one,) = rate_curves(runs, lower_is_better=True)
+    assert one.best == RATES[2]
+    assert one.rates[1].value.mean == pytest.approx(2.3)
+    assert one.rates[1].value.count == 2
+    (other,) = rate_curves(runs, lower_is_better=False)
+    assert other.best is None or other.best == RATES[3]
+
+
+@pytest.mark.parametrize(
+    ("values", "best", "is_interior"),
+    [
+        ((1.0, 2.0, 3.0, 4.0), RATES[0], False),
+        ((4.0, 3.0, 2.0, 1.0), RATES[3], False),
+        ((2.0, 1.0, 2.0, 3.0), RATES[1], True),
+        # A tie is won by the lower rate.
+        ((2.0, 1.0, 1.0, 3.0), RATES[1], True),
+        ((2.0,), RATES[0], False),
+    ],
+)
+def test_an_optimum_is_one_with_worse_on_either_side(values, best, is_interior):
+    (one,) = rate_curves(grid(*values), lower_is_better=True)
+    assert (one.best, one.is_interior) == (best, is_interior)
+
+
+def test_a_rate_with_a_run_that_diverged_is_not_chosen():
+    runs = grid(3.0, 2.0, 1.0, None) + grid(3.0, 2.0, None, 1.0, seed=1)
+    (one,) = rate_curves(runs, lower_is_better=True)
+    assert one.best == one.highest_stable == RATES[1]
+    assert [rate.value is None for rate in one.rates] == [False, False, True, True]
+    (none,) = rate_curves(grid(None, None), lower_is_better=True)
+    assert (none.best, none.highest_stable, none.is_interior) == (None, None, False)
+
+
+def test_no_grid():
+    assert rate_curves([record()], lower_is_better=True) == []
+    assert rate_for([], "standard", 5) is None
+
+
+def test_the_rate_of_a_budget_is_that_of_the_nearest_grid_below():
+    small, large = grid(3, 1, 2, 4, budget=100), grid(3, 2, 1, 4, budget=1000)
+    curves = rate_curves(small + large, lower_is_better=True)
+    assert [rate_for(curves, "standard", budget) for budget in (50, 100, 999, 1000, 5000)] == [
+        RATES[1], RATES[1], RATES[1], RATES[2], RATES[2],
+    ]  # fmt: skip
+    assert rate_for(curves, "exclusive", 100) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "values", "lower", "expected"),
+    [
+        (None, (3.0, 2.0), True, True),
+        (7.0, (3.0, 2.0, 7.0), True, True),
+        (2.5, (3.0, 2.0, 2.5), True, False),
+        (0.1, (0.3, 0.6, 0.1), False, True),
+        (0.7, (0.3, 0.6, 0.7), False, False),
+        (9.0, (9.0,), True, False),
+        (9.0, (), True, False),
+    ],
+)
+def test_diverged(value, values, lower, expected):
+    assert diverged(record(value=value, curve=curve(*values)), lower_is_better=lower) is expected
+
+
+@pytest.mark.parametrize(
+    ("values", "lower", "expected"),
+    [
+        ((5.0, 4.0, 3.0, 2.0), True, 0),
+        # A tenth of the way from 5 to 3 is 0.2.
+        ((5.0, 3.0, 3.1, 2.9), True, 0),
+        ((5.0, 3.0, 3.3, 2.9), True, 1),
+        ((5.0, 3.0, 4.0, 4.5, 2.0, 4.0), True, 2),
+        ((0.1, 0.6, 0.3, 0.7), False, 1),
+        ((5.0,), True, 0),
+        ((), True, 0),
+    ],
+)
+def test_spikes(values, lower, expected):
+    assert spikes(record(curve=curve(*values)), lower_is_better=lower) == expected

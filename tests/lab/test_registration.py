@@ -1,0 +1,262 @@
+"""Plans: what is refused beforehand, what is fixed, and every way to depart from it."""
+
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.lab.made_up import BUDGETS, RATES, plan, record, records
+from twofold.lab.plan import Plan, read_plan
+from twofold.lab.records import Key, append
+from twofold.lab.registration import Registration, counted, followed, read_registration, register
+
+TOML = """
+experiment = "first"
+question = "Does the gain last?"
+hypothesis = "It does: ja, 是的"
+task = "lm"
+data = "kernel source"
+metric = "loss"
+lower_is_better = true
+arms = ["standard", "wide", "split_kv matched"]
+baseline = "standard"
+primary = [["split_kv matched", "standard"]]
+seeds = [0, 1, 2, 3, 4, 5, 6, 7]
+lrs = [4e-3, 1e-3, 2e-3, 5e-4]
+budgets = [200, 10]
+analysis = "as ever"
+stop_rule = "all runs"
+
+[size]
+layers = 4
+"""
+
+
+@pytest.fixture
+def toml(tmp_path):
+    def write(text=TOML):
+        path = tmp_path / "plan.toml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def registered(plan, date="2026-11-01T00:00:00+00:00"):
+    return Registration(plan=plan, sha256="", registered=datetime.fromisoformat(date), versions={})
+
+
+class TestPlan:
+    def test_is_read_as_it_is_written(self, toml):
+        found = read_plan(toml())
+        assert found.lrs == (5e-4, 1e-3, 2e-3, 4e-3)
+        assert found.budgets == (10, 200)
+        assert found.end == 200
+        assert found.primary == (("split_kv matched", "standard"),)
+        assert (found.threshold, found.exploratory, found.size) == (0.05, False, {"layers": 4})
+        assert (found.grid_seeds, found.grid_budgets) == ((0,), (10, 200))
+        assert Plan.from_json(json.loads(json.dumps(found.as_json()))) == found
+
+    @pytest.mark.parametrize("name", re.findall(r"^(\w+) =", TOML.partition("[size]")[0], re.MULTILINE))
+    def test_a_missing_field_is_named(self, toml, name):
+        text = re.sub(rf"^{name} =.*\n", "", TOML, flags=re.MULTILINE)
+        with pytest.raises(ValueError, match=rf"plan\.toml: field '{name}' is missing$"):
+            read_plan(toml(text))
+
+    def test_an_unknown_field_is_named(self, toml):
+        with pytest.raises(ValueError, match=r"plan\.toml: unknown field 'seed'; there are: experiment, question"):
+            read_plan(toml("seed = 3\n" + TOML))
+
+    def test_no_toml(self, toml, tmp_path):
+        with pytest.raises(ValueError, match=r"plan\.toml: .*line 2"):
+            read_plan(toml("a = 1\nb = = 2"))
+        with pytest.raises(ValueError, match=r"other\.toml: there is no such file"):
+            read_plan(tmp_path / "other.toml")
+
+    @pytest.mark.parametrize(
+        ("changes", "said"),
+        [
+            ({"question": " "}, "question must be words, got ' '"),
+            ({"metric": 3}, "metric must be words, got 3"),
+            ({"lower_is_better": "yes"}, "lower_is_better must be true or false, got 'yes'"),
+            ({"arms": ["standard"]}, r"arms must be at least two different names, got \['standard'\]"),
+            ({"arms": ["a", "a"]}, "arms must be at least two different names"),
+            ({"baseline": "wide"}, "baseline must be one of the arms .*, got 'wide'"),
+            ({"primary": [["wide", "standard"]]}, "primary must be of the arms .*, got 'wide'"),
+            ({"primary": [["standard"]]}, "primary must be at most 2 pairs of an arm and its rival"),
+            ({"primary": [["standard", "standard"]]}, "primary must be at most 2 pairs of an arm and its rival"),
+            ({"primary": [["exclusive", "standard"]] * 2}, "primary must be different comparisons"),
+            ({"primary": [["exclusive", "standard"]] * 3}, "primary must be at most 2 pairs"),
+            ({"seeds": []}, r"seeds must be different whole numbers of at least 0, got \[\]"),
+            ({"seeds": [1, 1]}, "seeds must be different whole numbers"),
+            ({"seeds": 8}, "seeds must be different whole numbers of at least 0, got 8"),
+            ({"grid_seeds": [0.5]}, "grid_seeds must be different whole numbers"),
+            ({"budgets": [0]}, "budgets must be different whole numbers of at least 1"),
+            ({"lrs": [1e-3, -1]}, "lrs must be different numbers above 0"),
+            ({"lrs": [1e-3, 1e-3]}, "lrs must be different numbers above 0"),
+            ({"threshold": 5}, "threshold must be between 0 and 1, got 5"),
+            ({"size": {"date": datetime(2026, 1, 1, tzinfo=UTC)}}, "size must be a table of words and numbers"),
+        ],
+    )
+    def test_what_makes_no_sense_is_refused(self, changes, said):
+        with pytest.raises(ValueError, match=said):
+            plan(**changes)
+
+    @pytest.mark.parametrize(
+        ("changes", "said"),
+        [
+            (
+                {"seeds": tuple(range(5)), "primary": (("exclusive", "standard"),)},
+                "a p of 0.0625 at best, which cannot reach",
+            ),
+            ({"seeds": tuple(range(6))}, "6 pairs in 2 comparisons give a p of 0.0625 at best"),
+            ({"seeds": tuple(range(7))}, "seeds must be at least 8 for a p to be printed, got 7"),
+            ({"seeds": tuple(range(30))}, "seeds must be at most 24 for an exact test, got 30"),
+            ({"threshold": 0.01}, "8 pairs in 2 comparisons give a p of 0.01562 at best"),
+            ({"lrs": RATES[:3]}, "lrs must be at least 4, got 3"),
+            ({"primary": ()}, "primary names no comparison"),
+        ],
+    )
+    def test_a_plan_that_cannot_answer_is_not_registered(self, tmp_path, changes, said):
+        with pytest.raises(ValueError, match=f"plan 'made up' cannot be registered: .*{said}"):
+            register(plan(**changes), tmp_path)
+        assert register(plan(**changes, exploratory=True), tmp_path).plan.exploratory
+
+    def test_runs_of_a_plan(self):
+        small = plan(seeds=(3, 1), budgets=(10, 20), lrs=RATES[:2], grid_budgets=[10])
+        assert small.grid()[:3] == [Key("made up", "grid", arm, 3, RATES[0], 10) for arm in small.arms]
+        assert len(small.grid()) == 6
+        rates = {(arm, budget): 1e-3 for arm in small.arms for budget in (10, 20)}
+        assert len(small.finals(rates)) == 12
+        assert small.finals(rates)[-1] == Key("made up", "final", small.arms[-1], 1, 1e-3, 20)
+
+
+class TestRegister:
+    def test_writes_what_it_reads(self, tmp_path):
+        before = datetime.now(UTC).replace(microsecond=0)
+        found = register(plan(), tmp_path / "new")
+        assert found == read_registration(tmp_path / "new")
+        assert found.plan == plan()
+        assert before <= found.registered <= datetime.now(UTC)
+        assert {"python", "twofold", "scipy"} <= set(found.versions)
+        assert re.fullmatch(r"[0-9a-f]{64}", found.sha256)
+        assert [path.name for path in (tmp_path / "new").iterdir()] == ["registration.json"]
+
+    def test_the_same_plan_again_changes_nothing(self, tmp_path):
+        first = register(plan(), tmp_path)
+        append(tmp_path / "records.jsonl", record())
+        assert register(plan(lrs=RATES[::-1]), tmp_path) == first
+
+    def test_another_plan_is_refused(self, tmp_path):
+        register(plan(), tmp_path)
+        with pytest.raises(
+            ValueError, match=r"registration\.json has another plan, registered 20..-..-..: choose another"
+        ):
+            register(plan(question="Another?"), tmp_path)
+
+    def test_runs_come_after(self, tmp_path):
+        append(tmp_path / "records.jsonl", record())
+        with pytest.raises(
+            ValueError, match=r"records\.jsonl has runs already: a plan is registered before the first one"
+        ):
+            register(plan(), tmp_path)
+
+    def test_a_plan_that_was_changed_is_found_out(self, tmp_path):
+        register(plan(), tmp_path)
+        path = tmp_path / "registration.json"
+        path.write_text(path.read_text().replace("The matched split ends below", "The matched split ends above"))
+        with pytest.raises(ValueError, match="its plan was changed after it was registered"):
+            read_registration(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("{", "Expecting property name"),
+            ("{}", "is no registration"),
+            ("[]", "is no registration"),
+            ('{"plan": {}}', "field 'experiment' is missing"),
+        ],
+    )
+    def test_what_is_no_registration(self, tmp_path, text, said):
+        (tmp_path / "registration.json").write_text(text)
+        with pytest.raises(ValueError, match=rf"registration\.json: .*{said}"):
+            read_registration(tmp_path)
+
+    def test_nothing_registered(self, tmp_path):
+        with pytest.raises(ValueError, match=r"has no registration\.json: nothing was registered there"):
+            read_registration(tmp_path)
+
+
+class TestFollowed:
+    def departures(self, records, asked=None, **options):
+        return followed(registered(asked or plan(), **options), records)
+
+    def test_a_plan_that_was_followed_has_no_departures(self):
+        assert self.departures(records(plan())) == []
+
+    def test_runs_that_are_missing(self):
+        whole = records(plan())
+        assert len(whole) == 3 * 4 * 3 + 3 * 8 * 3
+        (said,) = self.departures(whole[:-4])
+        assert said.startswith("4 of 108 runs are missing: final exclusive seed 7 lr 0.002 at 20,000,000 tokens; ")
+        assert said.endswith(" and 1 more")
+        (nothing,) = self.departures([])
+        # Without a grid no rate is known.
+        assert nothing.startswith("108 of 108 runs are missing: final exclusive seed 0 at 1,000,000 tokens; ")
+
+    def test_runs_that_were_not_planned(self):
+        extra = record("standard", 8, 1e-3, BUDGETS[0])
+        other = record("standard", 0, 8e-3, BUDGETS[0], "grid")
+        assert self.departures([*records(plan()), extra, other]) == [
+            "2 runs were not planned: final standard seed 8 lr 0.001 at 1,000,000 tokens; "
+            "grid standard seed 0 lr 0.008 at 1,000,000 tokens"
+        ]
+
+    def test_another_rate_than_the_best(self):
+        whole = records(plan())
+        odd = [replace(one, lr=4e-3) if one.key == whole[-1].key else one for one in whole]
+        assert (
+            "1 final runs have another learning rate than the best of the grid: "
+            "split_kv matched seed 7 at 20,000,000 tokens with 0.004 for 0.002" in self.departures(odd)
+        )
+        assert len(counted(plan(), odd)) == len(whole) - 1
+
+    def test_an_optimum_at_the_edge(self):
+        edge = plan(lrs=(1e-3, 2e-3, 4e-3, 8e-3))
+        said = self.departures(records(edge), edge)
+        assert "the best learning rate of standard at 1,000,000 tokens, 0.001, is at the edge of the grid" in said
+        assert len(said) == 3
+
+    def test_registered_too_late(self):
+        (said,) = self.departures(records(plan()), date="2026-11-21T00:00:00+00:00")
+        assert said.startswith(
+            "108 runs began before the plan was registered, 2026-11-21 00:00 UTC: grid standard seed 0"
+        )
+        # A date that is none says nothing.
+        odd = [replace(one, environment={"date": "yesterday"}) for one in records(plan())]
+        assert self.departures(odd, date="2026-11-21T00:00:00+00:00") == []
+
+    def test_pairs_on_different_machines(self):
+        whole = records(plan())
+        odd = [
+            replace(whole[-1], environment={"gpu": "A100", "torch": "2.11.0"}) if one == whole[-1] else one
+            for one in whole
+        ]
+        assert self.departures(odd) == [
+            "2 primary pairs were not made alike: split_kv matched / standard seed 7: gpu A100 / NVIDIA H200; "
+            "split_kv matched / exclusive seed 7: gpu A100 / NVIDIA H200"
+        ]
+
+    @pytest.mark.parametrize(
+        ("changes", "said"),
+        [
+            ({"experiment": "other"}, "runs of another experiment, 'other', are among the records"),
+            ({"metric": "bleu"}, "1 runs have another metric than loss: final split_kv matched seed 7 lr 0.002 at 20"),
+            ({"tokens": 19_000_000}, "1 runs did not see the tokens of their budget: final split_kv matched seed 7"),
+        ],
+    )
+    def test_other_departures(self, changes, said):
+        whole = records(plan())
+        assert any(said in one for one in self.departures([*whole[:-1], replace(whole[-1], **changes)]))

@@ -1,0 +1,131 @@
+"""The shortest own schedule, on lines whose crossing is known."""
+
+import math
+
+import pytest
+
+from tests.lab.made_up import BUDGETS, plan, record, records
+from twofold.lab.pairs import paired
+from twofold.lab.records import Point
+from twofold.lab.schedules import Clock, clock, shortest_schedule
+
+# Loss falls by 1 with each tenfold of tokens, seconds are tokens / 10.
+LOSS = {100: 3.0, 1000: 2.0, 10000: 1.0}
+
+
+def run(arm, seed, budget, value, seconds=None, curve=()):
+    return record(arm, seed, budget=budget, value=value, seconds=seconds or budget / 10, curve=curve)
+
+
+def runs(gain, spread=0.0, seeds=4):
+    """An arm whose loss is lower by a gain, some seeds a spread more or less."""
+    return [
+        run(arm, seed, budget, value - ((gain + spread * (seed % 2 * 2 - 1)) if arm == "exclusive" else 0.0))
+        for budget, value in LOSS.items()
+        for seed in range(seeds)
+        for arm in ("standard", "exclusive")
+    ]
+
+
+def found(records, **options):
+    return shortest_schedule(records, "exclusive", "standard", lower_is_better=True, **options)
+
+
+def test_a_gain_of_a_tenfold_saves_nine_tenths():
+    one = found(runs(gain=1.0))
+    assert (one.tokens.mean, one.tokens.low, one.tokens.high) == pytest.approx((1000, 1000, 1000))
+    assert one.seconds.mean == pytest.approx(100)
+    assert (one.token_ratio.mean, one.second_ratio.mean) == pytest.approx((0.1, 0.1))
+    assert (one.target, one.budgets) == (1.0, (100, 1000, 10000))
+    assert not one.is_censored
+
+
+def test_between_budgets_tokens_are_read_off_their_logarithm():
+    assert found(runs(gain=0.5)).tokens.mean == pytest.approx(10**3.5)
+    assert found(runs(gain=0.0)).token_ratio.mean == pytest.approx(1.0)
+
+
+def test_seconds_have_a_line_of_their_own():
+    slower = [
+        run(one.arm, one.seed, one.budget, one.value, one.seconds * (2 if one.arm == "exclusive" else 1))
+        for one in runs(gain=0.5)
+    ]
+    one = found(slower)
+    assert one.token_ratio.mean == pytest.approx(10**-0.5)
+    assert one.second_ratio.mean == pytest.approx(2 * 10**-0.5)
+
+
+def test_an_end_that_is_never_reached_is_endless():
+    one = found(runs(gain=-0.5))
+    assert one.tokens.mean == one.second_ratio.mean == math.inf
+    assert not one.tokens.is_bounded
+
+
+def test_an_end_that_the_smallest_budget_reaches_is_an_upper_bound():
+    one = found(runs(gain=2.5))
+    assert one.is_censored
+    assert one.tokens.mean == 100
+
+
+def test_the_interval_is_over_seeds():
+    one = found(runs(gain=0.5, spread=0.2))
+    assert one.tokens.low < one.tokens.mean < one.tokens.high
+    assert one.token_ratio.low >= 10**-0.7 - 1e-9
+    assert one.token_ratio.high <= 10**-0.3 + 1e-9
+    assert one == found(runs(gain=0.5, spread=0.2))
+    # Where some draws never get there, the interval has no upper end.
+    assert found(runs(gain=0.05, spread=0.2)).tokens.high == math.inf
+    assert not found(runs(gain=0.5, seeds=1)).tokens.is_bounded
+
+
+def test_higher_may_be_better():
+    turned = [run(one.arm, one.seed, one.budget, -one.value) for one in runs(gain=0.5)]
+    one = shortest_schedule(turned, "exclusive", "standard", lower_is_better=False)
+    assert one.tokens.mean == pytest.approx(10**3.5)
+    assert one.target == -1.0
+
+
+def test_needs_two_budgets_and_a_seed_that_has_all():
+    assert found([one for one in runs(1.0) if one.budget == 100]) is None
+    assert found([one for one in runs(1.0) if one.arm == "exclusive"]) is None
+    assert found(
+        [one for one in runs(1.0) if (one.arm, one.budget) != ("exclusive", 100) or one.seed == 9]
+    ).budgets == (
+        1000,
+        10000,
+    )
+    parted = [one for one in runs(1.0) if one.arm == "standard" or (one.seed == 0) == (one.budget == 100)]
+    assert found(parted) is None
+
+
+def test_made_up_runs():
+    one = shortest_schedule(records(plan()), "split_kv matched", "standard", lower_is_better=True)
+    assert one.budgets == BUDGETS
+    assert one.token_ratio.low < one.token_ratio.mean < 1
+    assert one.second_ratio.mean > one.token_ratio.mean
+
+
+class TestClock:
+    def judged(self, records, shortest=None):
+        return clock(paired(records, "exclusive", "standard", 100), shortest, lower_is_better=True)
+
+    def test_by_schedules(self):
+        faster, slower, never = found(runs(0.5)), found(runs(-0.5)), found(runs(-5.0))
+        assert [self.judged([], one) for one in (faster, slower, never)] == [Clock.KEEPS, Clock.LOSES, Clock.LOSES]
+
+    @pytest.mark.parametrize(
+        ("seconds", "curve", "expected"),
+        [
+            (1.0, [], Clock.KEEPS),
+            (2.0, [], Clock.UNKNOWN),
+            # At the rival's end after 0.9 of its time, although the schedule was longer.
+            (2.0, [Point(10, 0.5, 2.0), Point(90, 0.9, 0.9), Point(100, 2.0, 0.5)], Clock.KEEPS),
+            (2.0, [Point(10, 0.5, 2.0), Point(90, 1.1, 0.9), Point(100, 2.0, 0.5)], Clock.UNKNOWN),
+        ],
+    )
+    def test_with_a_single_budget(self, seconds, curve, expected):
+        pair = [run("standard", 0, 100, 1.0, 1.0), run("exclusive", 0, 100, 0.5, seconds, curve)]
+        assert self.judged(pair) is expected
+
+    def test_no_pairs(self):
+        assert self.judged([]) is Clock.UNKNOWN

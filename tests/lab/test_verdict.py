@@ -1,0 +1,186 @@
+"""From runs to words: each word where it is due, and nowhere else."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from tests.lab.made_up import ARMS, BUDGETS, plan, record, records
+from twofold.lab.comparisons import compared
+from twofold.lab.schedules import Clock
+from twofold.lab.statistics import holm, sign_flip_p, smallest_detectable, t_interval
+from twofold.lab.verdict import Word, interval_text, judged, number
+
+SPLIT = "split_kv matched"
+
+
+def one_budget(**changes):
+    return plan(budgets=(1000,), primary=((SPLIT, "standard"),), arms=("standard", SPLIT), **changes)
+
+
+def runs(differences, seconds=1.0, sign=1.0):
+    """Two arms with so much between them, one budget, no grid and no curve."""
+    return [
+        record(arm, seed, budget=1000, value=sign * (2.0 + seed / 7 + add), seconds=time, curve=())
+        for seed, difference in enumerate(differences)
+        for arm, add, time in (("standard", 0.0, 1.0), (SPLIT, difference, seconds))
+    ]
+
+
+def verdict(plan, records):
+    return judged(plan, compared(plan, records)[0])
+
+
+CLEAR = [-0.03, -0.02, -0.04, -0.03, -0.025, -0.035, -0.03, -0.02]
+VAGUE = [-0.03, 0.02, -0.04, 0.03, -0.025, 0.035, 0.03, -0.01]
+
+
+class TestWords:
+    def test_better(self):
+        found = verdict(one_budget(), runs(CLEAR))
+        assert found.word is Word.BETTER
+        assert found.sentence == (
+            f"better: {SPLIT} ends 0.0287 below standard in loss (95 % interval -0.0346 to -0.0229, 8 pairs, "
+            "p = 0.00781), with 100 % of its seconds for the same tokens."
+        )
+
+    def test_worse(self):
+        found = verdict(one_budget(), runs([-one for one in CLEAR]))
+        assert found.word is Word.WORSE
+        assert "ends 0.0287 above standard" in found.sentence
+        # However quick it is.
+        assert verdict(one_budget(), runs([-one for one in CLEAR], seconds=0.1)).word is Word.WORSE
+
+    def test_higher_may_be_better(self):
+        upside = one_budget(lower_is_better=False)
+        assert verdict(upside, runs(CLEAR, sign=-1.0)).word is Word.BETTER
+        assert verdict(upside, runs(CLEAR)).word is Word.WORSE
+
+    def test_no_difference_found_says_what_could_have_been_seen(self):
+        found = verdict(one_budget(), runs(VAGUE))
+        assert found.word is Word.NO_DIFFERENCE
+        assert "p = " in found.sentence
+        assert (
+            f"a true difference of {number(smallest_detectable(VAGUE))} would have been seen in 80 %" in found.sentence
+        )
+
+    def test_a_gain_that_the_clock_may_lose_is_not_better(self):
+        found = verdict(one_budget(), runs(CLEAR, seconds=1.5))
+        assert found.word is Word.NO_DIFFERENCE
+        assert "below standard" in found.sentence
+        assert "takes 150 % of its seconds for the same tokens, and whether a shorter run keeps it" in found.sentence
+
+    def test_few_pairs_are_exploratory_and_have_no_p(self):
+        few = one_budget(seeds=(0, 1, 2), exploratory=True)
+        found = verdict(few, runs(CLEAR[:3]))
+        assert found.word is Word.EXPLORATORY
+        assert "p = " not in found.sentence
+        assert found.sentence.endswith("3 pairs); nothing is claimed.")
+        alone = verdict(one_budget(seeds=(0,), exploratory=True), runs(CLEAR[:1]))
+        assert "(95 % interval unknown, 1 pair); nothing is claimed." in alone.sentence
+
+    def test_fewer_than_eight_are_exploratory_whatever_was_registered(self):
+        assert verdict(one_budget(seeds=tuple(range(7))), runs(CLEAR[:7])).word is Word.EXPLORATORY
+
+    def test_an_exploratory_plan_claims_nothing(self):
+        found = verdict(one_budget(exploratory=True), runs(CLEAR))
+        assert found.word is Word.EXPLORATORY
+        assert "unadjusted p = 0.00781" in found.sentence
+
+    def test_missing_runs_are_not_judged(self):
+        found = verdict(one_budget(), runs(CLEAR[:6]))
+        assert found.word is Word.NOT_JUDGED
+        assert found.sentence == f"not judged: 6 of 8 pairs of {SPLIT} and standard are there."
+        assert verdict(one_budget(), []).word is Word.NOT_JUDGED
+
+    def test_what_diverged_is_not_judged(self):
+        broken = [*runs(CLEAR)[:-1], record(SPLIT, 7, budget=1000, value=None, curve=())]
+        found = verdict(one_budget(), broken)
+        assert found.sentence == f"not judged: of {SPLIT} against standard, these runs diverged: {SPLIT} seed 7."
+
+    def test_no_difference_at_all(self):
+        found = verdict(one_budget(), runs([0.0] * 8))
+        assert found.word is Word.NO_DIFFERENCE
+        assert "ends level with standard" in found.sentence
+        assert "p = 1.00)" in found.sentence
+
+
+class TestHolm:
+    def two(self, first, second):
+        """The same split against two rivals."""
+        ends = {
+            "standard": (0.0,) * 8,
+            SPLIT: first,
+            "exclusive": [one - other for one, other in zip(first, second, strict=True)],
+        }
+        return [
+            record(arm, seed, budget=1000, value=2.0 + seed / 7 + add, seconds=1.0, curve=())
+            for arm, adds in ends.items()
+            for seed, add in enumerate(adds)
+        ]
+
+    def test_p_and_interval_are_adjusted(self):
+        both = plan(budgets=(1000,))
+        first, second, other = compared(both, self.two(CLEAR, VAGUE))
+        ps = [sign_flip_p(one.pairs.differences) for one in (first, second)]
+        assert [first.p, second.p] == ps
+        assert [first.adjusted_p, second.adjusted_p] == holm(ps)
+        assert first.adjusted_difference == t_interval(first.pairs.differences, 0.975)
+        assert second.adjusted_difference == t_interval(second.pairs.differences, 0.95)
+        assert first.difference == t_interval(first.pairs.differences, 0.95)
+        assert "p = 0.0156 after Holm" in judged(both, first).sentence
+        assert [judged(both, one).word for one in (first, second, other)] == [
+            Word.BETTER, Word.NO_DIFFERENCE, Word.EXPLORATORY,
+        ]  # fmt: skip
+        assert (other.pairs.arm, other.pairs.against, other.adjusted_p) == ("exclusive", "standard", None)
+
+    def test_equal_ps_get_the_same_level(self):
+        both = plan(budgets=(1000,))
+        first, second, _ = compared(both, self.two(CLEAR, CLEAR[::-1]))
+        assert first.p == second.p
+        assert first.adjusted_confidence == second.adjusted_confidence == 0.975
+
+    def test_what_is_missing_counts_as_nothing_found(self):
+        both = plan(budgets=(1000,))
+        first, second, _ = compared(both, [one for one in self.two(CLEAR, VAGUE) if one.arm != "exclusive"])
+        assert first.adjusted_p == 2 * first.p
+        assert (second.p, second.adjusted_p, second.difference, second.detectable) == (None, None, None, math.inf)
+        assert judged(both, second).word is Word.NOT_JUDGED
+
+
+class TestWholeExperiments:
+    def test_the_made_up_split_is_better_and_sooner(self):
+        found = compared(plan(), records(plan()))
+        assert [(one.pairs.arm, one.pairs.against) for one in found] == [
+            (SPLIT, "standard"), (SPLIT, "exclusive"), ("exclusive", "standard"),
+        ]  # fmt: skip
+        first = judged(plan(), found[0])
+        assert first.word is Word.BETTER
+        assert "and reaches that end with" in first.sentence
+        assert found[0].clock is Clock.KEEPS
+        assert found[0].difference.low < -0.03 < found[0].difference.high
+
+    def test_seconds_can_lose_it(self):
+        slow = [replace(one, seconds=one.seconds * 9) if one.arm == SPLIT else one for one in records(plan())]
+        found = judged(plan(), compared(plan(), slow)[0])
+        assert found.word is Word.NO_DIFFERENCE
+        assert "but seconds lose it: it reaches that end with" in found.sentence
+
+    def test_seeds_and_rates_outside_the_plan_do_not_count(self):
+        whole = records(plan())
+        best = compared(plan(), whole)
+        more = [record(arm, seed, 2e-3, BUDGETS[-1], value=0.1) for arm in ARMS for seed in (8, 9)]
+        other = [record(SPLIT, seed, 4e-3, BUDGETS[-1], value=0.1) for seed in range(8)]
+        assert compared(plan(), whole + more + other) == best
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(0.0123456, "0.0123"), (-2.0, "-2.00"), (100.0, "100"), (1234567.8, "1,234,568"), (math.inf, "inf")],
+)
+def test_numbers_are_short(value, said):
+    assert number(value) == said
+
+
+def test_an_interval_that_is_none():
+    assert interval_text(None) == interval_text(t_interval([1.0])) == "unknown"
