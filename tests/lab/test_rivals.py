@@ -115,7 +115,7 @@ def test_is_its_formula_and_so_are_its_gradients(name, kind, T, changes):
 @pytest.mark.parametrize("bias", [-8.0, -0.5, 0.0, 2.0])
 @pytest.mark.parametrize("length", [1e-2, 1.0, 1e2])
 def test_a_score_by_way_of_a_key_errs_by_a_rounding(bias, length):
-    """In bfloat16 and with any length of query the own score is off by less than two roundings of itself or the bias."""
+    """In bfloat16, for queries of any length, the own score is off by less than two roundings of itself or the bias."""
     q, k = (torch.randn(1, 1, 4096, 64, dtype=torch.float64).to(torch.bfloat16).double() for _ in range(2))
     q = (q * length).to(torch.bfloat16).double()
     shift = scoring(q.to(torch.bfloat16), torch.tensor(bias))

@@ -51,35 +51,35 @@ class Wide(Arm):
         return matched_kind(split, "standard")
 
 
-PATENT, OURS = "the patent application", "this project"
+PATENT = "the patent application"
 CONTROL = "a control of this project"
 
 
-def _split(name: str, kind: str, start: str, source: str) -> Arm:
-    return Arm(name=name, source=source, fields={"attention": kind, "init": start})
+def _split(name: str, kind: str, start: str, started: str = "started by this project") -> Arm:
+    return Arm(name=name, source=f"{PATENT}, {started}", fields={"attention": kind, "init": start})
+
+
+def _rival(name: str, attention: type[SelfAttention], source: str) -> Arm:
+    return Arm(name=name, source=source, attention=attention)
 
 
 _ALL = (
     Arm(name="standard", source="arXiv 1706.03762"),
     Wide(name="wide", source=CONTROL, can_match=False),
-    Arm(name="tied", source=CONTROL, attention=rivals.Tied),
-    _split("split_key", "split_key", "copy", PATENT),
-    _split("split_value", "split_value", "copy", PATENT),
-    _split("split_kv", "split_kv", "copy", f"{PATENT}; its start is of {OURS}"),
-    _split("split_kv_patent", "split_kv", "patent", f"{PATENT}, its start included"),
-    _split("split_kv_aligned", "split_kv", "aligned", f"{PATENT}; its start is of {OURS}"),
-    _split("split_kv_independent", "split_kv", "independent", f"{PATENT}; its start is the usual one"),
-    Arm(
-        name="self_bias",
-        source="the relative bias of arXiv 1910.10683, for distance 0 alone",
-        attention=rivals.SelfBias,
-    ),
-    Arm(name="masked_diagonal", source="arXiv 2112.13492, diagonal masking", attention=rivals.MaskedDiagonal),
-    Arm(name="exclusive", source="arXiv 2603.09078", attention=rivals.Exclusive),
-    Arm(name="gated", source="arXiv 2505.06708, elementwise after attention", attention=rivals.Gated),
-    Arm(name="low_rank_8", source=f"{PATENT}, as low a rank as in arXiv 2106.09685", attention=rivals.LowRank8),
-    Arm(name="low_rank_32", source=f"{PATENT}, as low a rank as in arXiv 2106.09685", attention=rivals.LowRank32),
-    Arm(name="linear_path", source=CONTROL, attention=rivals.LinearPath),
+    _rival("tied", rivals.Tied, CONTROL),
+    _split("split_key", "split_key", "copy"),
+    _split("split_value", "split_value", "copy"),
+    _split("split_kv", "split_kv", "copy"),
+    _split("split_kv_patent", "split_kv", "patent", "started as there"),
+    _split("split_kv_aligned", "split_kv", "aligned"),
+    _split("split_kv_independent", "split_kv", "independent", "started as is usual"),
+    _rival("self_bias", rivals.SelfBias, "arXiv 1910.10683, its relative bias for distance 0 alone"),
+    _rival("masked_diagonal", rivals.MaskedDiagonal, "arXiv 2112.13492, its diagonal masking"),
+    _rival("exclusive", rivals.Exclusive, "arXiv 2603.09078"),
+    _rival("gated", rivals.Gated, "arXiv 2505.06708, its elementwise gate after attention"),
+    _rival("low_rank_8", rivals.LowRank8, f"{PATENT}, with the low rank of arXiv 2106.09685"),
+    _rival("low_rank_32", rivals.LowRank32, f"{PATENT}, with the low rank of arXiv 2106.09685"),
+    _rival("linear_path", rivals.LinearPath, CONTROL),
 )
 ARMS: dict[str, Arm] = {arm.name: arm for arm in _ALL}
 

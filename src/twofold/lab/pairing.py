@@ -45,7 +45,7 @@ def _draw(module: nn.Module, name: str, owner: PreTrainedModel, seed: int) -> No
 
 
 def _draw_neurons(linear: nn.Linear, owner: PreTrainedModel, *, is_last: bool) -> None:
-    """A block's draw ends in full before the next begins, however many neurons are wanted. Biases have none: they are 0."""
+    """Whole blocks, however many neurons of the last are wanted. Only weights: biases start at 0."""
     weight = linear.weight.T if is_last else linear.weight  # (neurons, width)
     for start in range(0, len(weight), BLOCK):
         sizes = (BLOCK, weight.shape[1]) if is_last else (weight.shape[1], BLOCK)

@@ -1,8 +1,8 @@
 """What else could give the gain: other ways to treat a token's own place, as parts that replace a layer's attention.
 
 Each is one small class over the seams of `SelfAttention`: `mapped` (linear maps of the input), `project` (what the
-kernels are given), `joined` (what becomes of the heads' outputs) and `start` (its own parameters' first values). All run
-on the kernels that split attention runs on, with every cache. `arms` says where each idea comes from.
+kernels are given), `joined` (what becomes of the heads' outputs) and `start` (its own parameters' first values). All
+run on the kernels that split attention runs on, with every cache. `arms` says where each idea comes from.
 """
 
 from typing import Any, ClassVar
@@ -48,7 +48,7 @@ class SelfBias(SelfAttention):
 
 
 class MaskedDiagonal(SelfAttention):
-    """No token sees itself. One that has nobody else gets 0; a map of weights shows it looking at itself all the same."""
+    """No token sees itself. One that has nobody else gets 0, though a map of weights shows it looking at itself."""
 
     def __init__(self, config: Any, layer_idx: int, *, is_causal: bool) -> None:
         super().__init__(config, layer_idx, is_causal=is_causal)
@@ -112,7 +112,7 @@ class LowRank32(LowRank):
 
 
 class LinearPath(SelfAttention):
-    """Standard attention plus a linear map of each token by itself. The map starts at 0, and so the layer as standard."""
+    """Standard attention plus a linear map of each token by itself, which starts at 0: the layer starts as standard."""
 
     def __init__(self, config: Any, layer_idx: int, *, is_causal: bool) -> None:
         super().__init__(config, layer_idx, is_causal=is_causal)
