@@ -2,6 +2,7 @@
 
 import torch
 
+from twofold.lab.arms import ARMS
 from twofold.models import (
     DecoderConfig,
     DecoderForCausalLM,
@@ -11,6 +12,9 @@ from twofold.models import (
     Seq2SeqForConditionalGeneration,
 )
 
+# Those that differ in how they start, or in width, compute alike.
+ALIKE = ("wide", "split_kv_patent", "split_kv_aligned", "split_kv_independent")
+CALCULATIONS = [name for name in ARMS if name not in ALIKE]
 VOCABULARY = 37
 FAMILIES = {
     "decoder": (DecoderConfig, DecoderForCausalLM),

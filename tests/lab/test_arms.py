@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 import twofold
-from tests.lab.small import FAMILIES, VOCABULARY, batch, shaken, standard, tokens
+from tests.lab.small import CALCULATIONS, FAMILIES, VOCABULARY, batch, shaken, standard, tokens
 from twofold.attention.rotary import Rotary
 from twofold.lab import rivals
 from twofold.lab.arms import ARMS, Arm, build, config_of, parameters, register
@@ -20,6 +20,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 each_arm = pytest.mark.parametrize("name", ARMS)
 RIVALS = [name for name, arm in ARMS.items() if arm.attention is not SelfAttention]
 each_rival = pytest.mark.parametrize("name", RIVALS)
+each_calculation = pytest.mark.parametrize("name", CALCULATIONS)
 each_family = pytest.mark.parametrize("family", FAMILIES)
 
 
@@ -128,7 +129,7 @@ class TestPairing:
         assert drawn
         assert not [key for key in drawn if torch.equal(ours[key], other[key])]
 
-    @each_arm
+    @each_calculation
     @pytest.mark.parametrize("act", [None, "swiglu"])
     def test_feed_forwards_share_the_neurons_that_both_have(self, name, act):
         ours, theirs = (made(arm, hidden_act=act, hidden_size=64).model for arm in (name, "standard"))
@@ -238,7 +239,7 @@ class TestTraining:
         torch.compiler.reset()
 
     @each_rival
-    @each_family
+    @pytest.mark.parametrize("family", ["encoder", "seq2seq"])
     def test_half_precision_and_checkpointing_work(self, name, family):
         model, given = shaken(made(name, family), scale=0.1), batch(family)
         with torch.autocast("cpu", torch.bfloat16):
@@ -254,7 +255,7 @@ class TestTraining:
 
 
 class TestCheckpoints:
-    @each_arm
+    @each_calculation
     def test_a_saved_model_comes_back_as_its_arm(self, name, tmp_path):
         model = shaken(made(name)).eval()
         model.save_pretrained(tmp_path)

@@ -3,6 +3,9 @@
 Each is one small class over the seams of `SelfAttention`: `mapped` (linear maps of the input), `project` (what the
 kernels are given), `joined` (what becomes of the heads' outputs) and `start` (its own parameters' first values). All
 run on the kernels that split attention runs on, with every cache. `arms` says where each idea comes from.
+
+What works on the heads' outputs does so after they are merged: a gradient that came back to the kernels in another
+layout than theirs is one that cuDNN gets silently wrong (`kernels.library`).
 """
 
 from typing import Any, ClassVar
@@ -11,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from transformers import initialization as init
 
-from twofold.attention.heads import side_by_side, split
+from twofold.attention.heads import merged, side_by_side
 from twofold.attention.rotary import Turn
 from twofold.attention.split import Projected
 from twofold.models.layers import SelfAttention
@@ -64,11 +67,12 @@ class Exclusive(SelfAttention):
     """Every head's output loses its component along the token's own value vector: y - (y . v) v / |v|^2."""
 
     def joined(self, out: Tensor, new: Projected, x: Tensor) -> Tensor:
+        del x
         # Grouped queries share a value. In float32 or better: what is left may be small beside what is taken.
-        found = _exact(out).unflatten(1, (self.kv_heads, -1))
-        value = _exact(new.value)[:, :, None]
+        found = _exact(merged(out)).unflatten(-1, (self.kv_heads, -1, self.head_width))  # (B, T, Hkv, groups, D)
+        value = _exact(new.value).transpose(1, 2)[:, :, :, None]
         share = (found * value).sum(-1, keepdim=True) / value.square().sum(-1, keepdim=True).clamp(min=1e-12)
-        return super().joined((found - share * value).flatten(1, 2).to(out.dtype), new, x)
+        return self.output((found - share * value).flatten(-3).to(out.dtype))
 
 
 class Gated(SelfAttention):
@@ -79,7 +83,8 @@ class Gated(SelfAttention):
         self.gate = nn.Linear(config.hidden_size, self.heads * self.head_width, bias=config.attention_bias)
 
     def joined(self, out: Tensor, new: Projected, x: Tensor) -> Tensor:
-        return super().joined(out * split(self.gate(x), self.head_width).sigmoid(), new, x)
+        del new
+        return self.output(merged(out) * self.gate(x).sigmoid())
 
 
 class LowRank(SelfAttention):
