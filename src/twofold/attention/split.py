@@ -121,9 +121,7 @@ class SplitSelfAttention(nn.Module):
             that a model made once (`rotary.at`) for all its layers, which need no `rotary` of their own then: a
             compiler would otherwise work out every cos and sin again in every layer and for every head.
         """
-        query, key, value, self_key, self_value = side_by_side(
-            x, self.query, self.key, self.value, self.self_key, self.self_value
-        )
+        query, key, value, self_key, self_value = self.mapped(x)
         query, key, value = (split(tensor, self.head_width) for tensor in (query, key, value))
         self_key = None if self_key is None else split(self_key, self.head_width)
         self_value = None if self_value is None else split(self_value, self.head_width)
@@ -133,6 +131,10 @@ class SplitSelfAttention(nn.Module):
             turn = None if self.rotary is None else _turn(self.rotary, x, positions, query.dtype)
         query, key, self_key = self._placed(query, key, self_key, turn)
         return Projected(query, key, value, self_key, self_value)
+
+    def mapped(self, x: Tensor) -> list[Any]:
+        """What the projections make of x, heads still together, in the order of `Projected`."""
+        return side_by_side(x, self.query, self.key, self.value, self.self_key, self.self_value)
 
     def _placed(
         self, query: Tensor, key: Tensor, self_key: Tensor | None, turn: Turn | None
@@ -181,10 +183,15 @@ class SplitSelfAttention(nn.Module):
         options.setdefault("enable_gqa", self.heads != self.kv_heads)
         if isinstance(past, KeyValueBuffer):
             out = decode_attention(*new, past.key, past.value, past.length, attend=self.attend, **options)
-            return self.output(merged(out)), past.advanced(x.shape[1])
+            return self.joined(out, new, x), past.advanced(x.shape[1])
         seen = KeyValues(new.key, new.value) if past is None else past.extended(new.key, new.value)
         out = self.attend(new.query, seen.key, seen.value, new.self_key, new.self_value, **options)
-        return self.output(merged(out)), seen
+        return self.joined(out, new, x), seen
+
+    def joined(self, out: Tensor, new: Projected, x: Tensor) -> Tensor:
+        """From what the heads found (B, H, T, D) to (B, T, C). A variant may look at what they were given as well."""
+        del new, x
+        return self.output(merged(out))
 
     def _check_past(self, past: object, batch: int) -> None:
         if past is None:

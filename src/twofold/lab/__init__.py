@@ -1,1 +1,1 @@
-"""The fair experiment: a plan registered beforehand, paired runs, and what may be said of them afterwards."""
+"""The fair experiment: arms, a plan registered beforehand, paired runs, and what may be said of them afterwards."""

@@ -54,6 +54,7 @@ class TransformerConfig(PreTrainedConfig):
     head_dim: int | None = None
     intermediate_size: int | None = None
     attention: str = "split_kv"
+    attention_part: str | None = None
     recipe: str = "modern"
     init: str = "copy"
     hidden_act: str | None = None

@@ -11,7 +11,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from twofold.attention.cache import KeyValues
 from twofold.attention.cross import CrossAttention
-from twofold.attention.heads import merged, split
+from twofold.attention.heads import split
 from twofold.attention.rotary import Turn
 from twofold.attention.split import HeadNorm, Projected, SplitSelfAttention
 from twofold.kernels.api import split_attention, split_attention_weights
@@ -70,7 +70,8 @@ class SelfAttention(SplitSelfAttention):
                 own_key = new.key if new.self_key is None else new.self_key
                 own_value = new.value if new.self_value is None else new.self_value
                 length = key.shape[2] - 1 if slots is None else slots
-                return self.output(merged(attend_filled(new.query, own_key, own_value, key, value, length, mask))), None
+                out = attend_filled(new.query, own_key, own_value, key, value, length, mask)
+                return self.joined(out, new, x), None
             if slots is not None and mask is None:
                 mask = (torch.arange(key.shape[2], device=x.device) <= slots[:, None])[None, None]
         self_key, self_value = new.self_key, new.self_value
@@ -94,7 +95,10 @@ class SelfAttention(SplitSelfAttention):
                 weights = weights[..., :-T].index_copy(-1, slots, weights[..., -T:])
         dropout = self.dropout if self.training else 0.0
         out = self.attend(new.query, key, value, self_key, self_value, dropout_p=dropout, **options)
-        return self.output(merged(out)), weights
+        return self.joined(out, new, x), weights
+
+    def start(self) -> None:
+        """Set the parameters that a variant adds, after its parts and `init` have been drawn; here there are none."""
 
     def _steps(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, slots: Tensor | None) -> bool:
         """Whether one token meets its cache in the kernel of a step, which reads only what is filled."""
@@ -106,6 +110,22 @@ class SelfAttention(SplitSelfAttention):
             and not (self.training and self.dropout > 0)
             and serves_step(query, key, value, mask)
         )
+
+
+# Variants by the name that a configuration gives as `attention_part`; whoever makes one adds it.
+PARTS: dict[str, type[SelfAttention]] = {}
+
+
+def attention_of(config: Any) -> type[SelfAttention]:
+    """The class of a configuration's self-attention. One that is not known here must not pass for the ordinary one."""
+    if config.attention_part is None:
+        return SelfAttention
+    if config.attention_part not in PARTS:
+        raise ValueError(
+            f"attention_part must be None or one of {', '.join(sorted(PARTS)) or 'those imported, which are none'}, "
+            f"got {config.attention_part!r}: import what defines it first, as twofold.lab.arms"
+        )
+    return PARTS[config.attention_part]
 
 
 def _own_slot_last(mask: Tensor, slot: Tensor) -> Tensor:
@@ -216,7 +236,7 @@ class Layer(GradientCheckpointingLayer):
     def __init__(self, config: Any, layer_idx: int, *, is_causal: bool, has_context: bool = False) -> None:
         super().__init__()
         self.recipe = config.recipe
-        self.self_attn = SelfAttention(config, layer_idx, is_causal=is_causal)
+        self.self_attn = attention_of(config)(config, layer_idx, is_causal=is_causal)
         self.dropout = nn.Dropout(config.hidden_dropout)
         if self.recipe == "bare":
             self.linear = nn.Linear(config.hidden_size, config.hidden_size, bias=config.mlp_bias)

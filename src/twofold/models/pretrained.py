@@ -39,6 +39,7 @@ class TwofoldPreTrainedModel(PreTrainedModel):
             own = [part.weight for part in (module.self_key, module.self_value) if part is not None]
             if not any(getattr(weight, "_is_hf_initialized", False) for weight in own):
                 init_of(self.config.init)(module)
+            module.start()
 
     @classmethod
     def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:

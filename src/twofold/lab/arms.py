@@ -1,0 +1,177 @@
+"""The arms of an experiment: what is compared with what, where each idea comes from, and how a model of one is built.
+
+An arm is a part, not a flag: it changes the configuration of the standard model, replaces the attention of its layers,
+or both. `build` makes its model, paired with those of all other arms by the seed, at equal parameters or not.
+"""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from twofold.lab import rivals
+from twofold.lab.pairing import pair
+from twofold.models.captioner import CaptionerConfig
+from twofold.models.configs import TransformerConfig
+from twofold.models.layers import PARTS, SelfAttention
+from twofold.models.matching import matched as matched_kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """One way to do self-attention."""
+
+    name: str
+    source: str
+    """Where the idea comes from."""
+    attention: type[SelfAttention] = SelfAttention
+    """What replaces the self-attention of every layer."""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """What the configuration has otherwise than the standard one."""
+    can_match: bool = True
+    """Whether the feed-forward may be fitted to equal parameters; not where its width is what the arm is about."""
+
+    def config(self, standard: TransformerConfig) -> TransformerConfig:
+        """The configuration of a model of this arm, made from the standard one, which stays as it is."""
+        made = deepcopy(standard)
+        for name, value in self.fields.items():
+            setattr(made, name, value)
+        return made
+
+
+class Wide(Arm):
+    """Standard attention and the feed-forward that brings it to the size of split_kv."""
+
+    def config(self, standard: TransformerConfig) -> TransformerConfig:
+        split = deepcopy(standard)
+        split.attention = "split_kv"
+        return matched_kind(split, "standard")
+
+
+PATENT = "the patent application"
+CONTROL = "a control of this project"
+
+
+def _split(name: str, kind: str, start: str, started: str = "started by this project") -> Arm:
+    return Arm(name=name, source=f"{PATENT}, {started}", fields={"attention": kind, "init": start})
+
+
+def _rival(name: str, attention: type[SelfAttention], source: str) -> Arm:
+    return Arm(name=name, source=source, attention=attention)
+
+
+_ALL = (
+    Arm(name="standard", source="arXiv 1706.03762"),
+    Wide(name="wide", source=CONTROL, can_match=False),
+    _rival("tied", rivals.Tied, CONTROL),
+    _split("split_key", "split_key", "copy"),
+    _split("split_value", "split_value", "copy"),
+    _split("split_kv", "split_kv", "copy"),
+    _split("split_kv_patent", "split_kv", "patent", "started as there"),
+    _split("split_kv_aligned", "split_kv", "aligned"),
+    _split("split_kv_independent", "split_kv", "independent", "started as is usual"),
+    _rival("self_bias", rivals.SelfBias, "arXiv 1910.10683, its relative bias for distance 0 alone"),
+    _rival("masked_diagonal", rivals.MaskedDiagonal, "arXiv 2112.13492, its diagonal masking"),
+    _rival("exclusive", rivals.Exclusive, "arXiv 2603.09078"),
+    _rival("gated", rivals.Gated, "arXiv 2505.06708, its elementwise gate after attention"),
+    _rival("low_rank_8", rivals.LowRank8, f"{PATENT}, with the low rank of arXiv 2106.09685"),
+    _rival("low_rank_32", rivals.LowRank32, f"{PATENT}, with the low rank of arXiv 2106.09685"),
+    _rival("linear_path", rivals.LinearPath, CONTROL),
+)
+ARMS: dict[str, Arm] = {arm.name: arm for arm in _ALL}
+
+
+def build(
+    arm: Arm, standard_config: PreTrainedConfig, model_class: type[PreTrainedModel], *, matched: bool, seed: int
+) -> PreTrainedModel:
+    """A model of an arm, on the CPU, in training mode.
+
+    Args:
+        arm: one of `ARMS`, or one's own.
+        standard_config: that of the standard model it is compared with.
+        model_class: what is built of it.
+        matched: fit the feed-forward until the model has as many parameters as the standard one; else its width stays.
+        seed: tensors that models of two arms share by name and shape start equal where their seeds are.
+    """
+    config = config_of(arm, standard_config, model_class, matched=matched)
+    # Nothing of the generators that the caller goes on with is used.
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        model = model_class(config)
+        pair(model, seed)
+    return model.train()
+
+
+def config_of(
+    arm: Arm, standard_config: PreTrainedConfig, model_class: type[PreTrainedModel], *, matched: bool
+) -> PreTrainedConfig:
+    """The configuration that `build` gives the model of an arm."""
+    standard = transformer_of(standard_config)
+    if standard.attention != "standard" or standard.attention_part is not None:
+        raise ValueError(
+            f"standard_config must have standard attention, got {standard.attention_part or standard.attention!r}"
+        )
+    if matched and not arm.can_match:
+        raise ValueError(f"matched must be False for {arm.name}, whose size is what it is about")
+    register(arm)
+    mine = arm.config(standard)
+    mine.attention_part = None if arm.attention is SelfAttention else arm.name
+    mine.validate_architecture()
+    config = _with_transformer(standard_config, mine)
+    if matched:
+        _fit(config, parameters(standard_config, model_class), model_class)
+    return config
+
+
+def register(arm: Arm) -> None:
+    """Make an arm's attention known to configurations by its name. `build` does; one's own must be before loading."""
+    if arm.attention is SelfAttention:
+        return
+    if PARTS.setdefault(arm.name, arm.attention) is not arm.attention:
+        raise ValueError(f"name must be another than {arm.name!r}, which is that of {PARTS[arm.name].__name__} already")
+
+
+def parameters(config: PreTrainedConfig, model_class: type[PreTrainedModel]) -> int:
+    """How many a model has, tied ones once, without ever making it."""
+    with torch.device("meta"):
+        return model_class(deepcopy(config)).num_parameters()
+
+
+def transformer_of(config: PreTrainedConfig) -> TransformerConfig:
+    """The configuration of a model's transformer: its own or, of a captioner, that of what writes."""
+    found = config.decoder if isinstance(config, CaptionerConfig) else config
+    if not isinstance(found, TransformerConfig):
+        raise ValueError(f"standard_config must be of a transformer of this package, got {type(found).__name__}")
+    return found
+
+
+def _with_transformer(config: PreTrainedConfig, transformer: TransformerConfig) -> PreTrainedConfig:
+    if not isinstance(config, CaptionerConfig):
+        return transformer
+    made = deepcopy(config)
+    made.decoder = transformer
+    return made
+
+
+def _fit(config: PreTrainedConfig, wanted: int, model_class: type[PreTrainedModel]) -> None:
+    """Set the feed-forward's width so that the model has the parameters wanted, to half a column in every layer.
+
+    Parameters grow evenly with the width, so two counts tell how many a column has in all layers together.
+    """
+    inner = transformer_of(config)
+    width = inner.intermediate_size or 0
+    found = parameters(config, model_class)
+    inner.intermediate_size = width + 1
+    column = parameters(config, model_class) - found
+    if found != wanted and column == 0:
+        raise ValueError("a bare layer has no feed-forward that could be fitted")
+    fitted = width + (round((wanted - found) / column) if column else 0)
+    if fitted < 1:
+        raise ValueError(f"intermediate_size must leave room for the arm: {width} and {fitted - width} more")
+    inner.intermediate_size = fitted
+
+
+for _arm in _ALL:
+    register(_arm)
