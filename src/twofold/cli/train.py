@@ -64,8 +64,8 @@ def _train(task: str, words: list[str]) -> int:
     from twofold.training import Bar, Stopped, is_main_process, leave
     from twofold.training.run import train_task
 
-    usual = _usual(task, words)
-    chosen = parse(type(usual), words, f"twofold train {task}", usual)
+    given = usual(task, words)
+    chosen = parse(type(given), words, f"twofold train {task}", given)
     try:
         trained = train_task(
             task,
@@ -88,7 +88,7 @@ def _train(task: str, words: list[str]) -> int:
     return 0
 
 
-def _usual(task: str, words: Sequence[str]) -> Train:
+def usual(task: str, words: Sequence[str]) -> Train:
     """What holds where nothing is said: the task's own settings, or those of the run that is resumed."""
     from twofold.tasks.runs import chosen, read_task, task_class
 
