@@ -6,7 +6,6 @@ import pytest
 
 from twofold.data.examples import Splits
 from twofold.data.files import DataError, cut_missing, field, find_split, lines_of, records_of, text_of
-from twofold.data.hub import from_hub
 
 
 def put(path, content):
@@ -162,11 +161,3 @@ def test_too_few_to_cut_from():
         DataError, match=r"^f: has 2 different examples, too few to cut dev and test from; give those as files$"
     ):
         cut_missing("f", Splits(["a", "b", "a"], [], []), str)
-
-
-def test_the_hub_without_its_package(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "datasets", None)
-    with pytest.raises(
-        DataError, match=r"^someone/set: data sets of the hub need an extra: pip install 'twofold\[hub\]'$"
-    ):
-        from_hub("someone/set", "train")

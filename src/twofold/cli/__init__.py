@@ -12,6 +12,7 @@ VERBS = {
     "generate": "text from a run whose model writes",
     "bench": "measure split against standard attention on this machine",
 }
+COMPLETION = "--print-completion"
 # What a package that is not installed is part of.
 EXTRAS = {"tyro": "cli", "rich": "cli"} | dict.fromkeys(
     (
@@ -38,6 +39,8 @@ verbs:
 options:
   -h, --help     show this and exit
   --version      show the version and exit
+  --print-completion SHELL
+                 print what makes bash, zsh or fish complete the words of this command
   --debug        show where an error comes from
 
 `twofold VERB --help` explains a verb."""
@@ -57,9 +60,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         _say(f"twofold {__version__}")
         return 0
-    if words[0] not in VERBS:
+    if words[0] not in (*VERBS, COMPLETION):
         return _fail(f"unknown verb {words[0]!r}; there are: {', '.join(VERBS)}")
     try:
+        if words[0] == COMPLETION:
+            _say(import_module("twofold.cli.completion").script(words[1:]))
+            return 0
         return import_module(f"twofold.cli.{words[0]}").run(words[1:])
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]

@@ -33,6 +33,7 @@ def run(words: Sequence[str]) -> int:
         chosen = parse(Evaluate, words, "twofold evaluate")
     except SystemExit:  # --help
         return 0
+    from twofold.data.streaming import Streamed
     from twofold.tasks.runs import open_run
 
     opened = open_run(chosen.run, device=chosen.device)
@@ -42,6 +43,8 @@ def run(words: Sequence[str]) -> int:
         sys.stderr.write(f"twofold: {chosen.split} is cut from train, for the data has none\n")
     if not examples:
         raise ValueError(f"{chosen.data or 'what the run was trained on'} has no {chosen.split} split")
+    if isinstance(examples, Streamed):
+        raise ValueError(f"split must be dev or test where train is a stream, got {chosen.split}")
     scores = opened.task.scores(opened.model, examples)
     if chosen.data is None:
         opened.task.write_files(chosen.run)

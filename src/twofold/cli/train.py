@@ -25,6 +25,7 @@ tasks:
 
   twofold train goals                                  the embedded home assistant, into runs/goals
   twofold train goals --data my/folder --size small    one's own train.jsonl, dev.jsonl, test.jsonl
+  twofold train lm --data hub:owner/texts --steps 5000    a data set of the Hugging Face hub, streamed
   twofold train goals --resume                         go on where a stopped run was"""
 
 
@@ -33,7 +34,7 @@ class Train:
     """Train a model for one task. Ctrl-C saves and ends; --resume goes on."""
 
     data: Path | None = None
-    """Files to learn from, a folder or a file (docs/data.md); the embedded set unless given."""
+    """Files to learn from, a folder or a file, or hub:NAME[:CONFIG] (docs/data.md); the embedded set unless given."""
     out: Path = Path("runs")
     """The run's folder."""
     resume: bool = False
@@ -63,8 +64,8 @@ def _train(task: str, words: list[str]) -> int:
     from twofold.training import Bar, Stopped, is_main_process, leave
     from twofold.training.run import train_task
 
-    usual = _usual(task, words)
-    chosen = parse(type(usual), words, f"twofold train {task}", usual)
+    given = usual(task, words)
+    chosen = parse(type(given), words, f"twofold train {task}", given)
     try:
         trained = train_task(
             task,
@@ -87,7 +88,7 @@ def _train(task: str, words: list[str]) -> int:
     return 0
 
 
-def _usual(task: str, words: Sequence[str]) -> Train:
+def usual(task: str, words: Sequence[str]) -> Train:
     """What holds where nothing is said: the task's own settings, or those of the run that is resumed."""
     from twofold.tasks.runs import chosen, read_task, task_class
 

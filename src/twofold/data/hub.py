@@ -1,16 +1,89 @@
-"""Data sets of the Hugging Face hub by name, through `datasets`, which is an extra."""
+"""A data set of the Hugging Face hub: its splits and rows, through `datasets`, which is an extra.
 
-from collections.abc import Iterator
+    hub:NAME[:CONFIG][,COLUMN=NAME ...][,revision=COMMIT]          as in hub:owner/reviews,text=body,label=stars
+
+NAME may be a folder with files that `datasets` reads (JSON lines, CSV, parquet). Code of a data set is never run.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from twofold.data.files import DataError
+from twofold.data.examples import SPLITS
+from twofold.data.files import NAMES, DataError, words_in
+
+PREFIX = "hub:"
 
 
-def from_hub(name: str, split: str, *, streaming: bool = True, subset: str | None = None) -> Iterator[dict[str, Any]]:
-    """Rows of a split. Streaming reads as it goes; without it the set is downloaded first."""
-    try:
-        datasets = import_module("datasets")
-    except ImportError:
-        raise DataError(name, None, "data sets of the hub need an extra: pip install 'twofold[hub]'") from None
-    return (dict(row) for row in datasets.load_dataset(name, subset, split=split, streaming=streaming))
+def is_hub(data: Path | str | None) -> bool:
+    return str(data).startswith(PREFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class HubSet:
+    address: str
+    """All of it, for errors."""
+    name: str
+    config: str | None
+    revision: str | None
+    columns: dict[str, str]
+    """What the set calls the columns that are asked for."""
+
+    @classmethod
+    def parsed(cls, address: Path | str, columns: Iterable[str]) -> "HubSet":
+        """An address in which these columns may be renamed."""
+        address, columns = str(address), tuple(columns)
+        whole, *pairs = address.removeprefix(PREFIX).split(",")
+        name, _, config = whole.partition(":")
+        if not name:
+            raise ValueError(f"data must be hub:NAME or hub:NAME:CONFIG, got {address!r}")
+        renamed = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+        if len(renamed) != len(pairs) or not set(renamed) <= {*columns, "revision"}:
+            allowed = ", ".join(f"{column}=..." for column in (*columns, "revision"))
+            raise ValueError(f"data may have after its name only {allowed}, got {address!r}")
+        revision = renamed.pop("revision", None)
+        return cls(address, name, config or None, revision, {column: column for column in columns} | renamed)
+
+    def splits(self) -> dict[str, str]:
+        """What it calls train, dev and test, as far as it has them."""
+        there = self._asked(lambda hub: hub.get_dataset_split_names(self.name, self.config, revision=self.revision))
+        found = {split: next((name for name in NAMES[split] if name in there), None) for split in SPLITS}
+        if found["train"] is None:
+            raise DataError(self.address, None, f"has no train split (splits there: {', '.join(there)})")
+        return {split: name for split, name in found.items() if name is not None}
+
+    def rows(self, split: str, *, streaming: bool) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Rows of a split with their numbers from 1 on. Streaming reads as it goes; else all is downloaded first.
+
+        A class is given by its name instead of its number.
+        """
+        which = {"split": split, "revision": self.revision, "streaming": streaming}
+        whole = self._asked(lambda hub: hub.load_dataset(self.name, self.config, **which))
+        classes = {name: kind.int2str for name, kind in (whole.features or {}).items() if hasattr(kind, "int2str")}
+        ready, number = iter(whole), 0
+        while (row := self._asked(lambda _: next(ready, None))) is not None:
+            number += 1
+            # Where nobody said which class, it is None or -1.
+            told = {name: row[name] for name in classes if row[name] is not None and row[name] >= 0}
+            yield number, {**row, **{name: classes[name](value) for name, value in told.items()}}
+
+    def text(self, number: int, row: dict[str, Any], column: str) -> str:
+        """What a row has in a column, which must be some text."""
+        return words_in(self.address, number, row, self.columns[column])
+
+    def _asked(self, ask: Callable[[Any], Any]) -> Any:
+        """What `datasets` answers. Whatever it complains of is said in a line."""
+        try:
+            hub = import_module("datasets")
+        except ImportError:
+            raise DataError(self.address, None, "data of the hub needs an extra: pip install 'twofold[hub]'") from None
+        hub.disable_progress_bars()
+        try:
+            return ask(hub)
+        # Not found, not to be reached, no such configuration, a broken file: it has an error of its own for each.
+        except Exception as error:
+            said, *_ = re.split(r"(?<=[.!?]) ", " ".join(str(error).split()))
+            raise DataError(self.address, None, f"cannot be read: {said or type(error).__name__:.300}") from error

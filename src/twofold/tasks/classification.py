@@ -11,6 +11,8 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from twofold.data.embedded.classification import moods
 from twofold.data.examples import Labelled, Splits
 from twofold.data.files import DataError
+from twofold.data.hub import is_hub
+from twofold.data.hub_readers import hub_labelled
 from twofold.data.readers import check_known, read_labelled
 from twofold.data.vocabulary import train_tokenizer
 from twofold.models.configs import EncoderConfig
@@ -32,11 +34,15 @@ HIDDEN = 0.3
 class Classification(Task[Labelled]):
     name = "classification"
     metric = "accuracy"
+    reads_hub = True
     model_class = EncoderForSequenceClassification
 
     @classmethod
     def examples(cls, data: Path | None, seed: int = 0) -> Splits[Labelled]:
-        splits = moods(seed) if data is None else read_labelled(data)
+        if data is None:
+            splits = moods(seed)
+        else:
+            splits = hub_labelled(data) if is_hub(data) else read_labelled(data)
         check_known(splits, lambda example: [example.label], "the embedded set" if data is None else data)
         if splits.train and len({example.label for example in splits.train}) == 1:
             raise DataError(data or "data", None, f"train has one label, {splits.train[0].label!r}, expected several")
@@ -64,16 +70,21 @@ class Classification(Task[Labelled]):
 
     def scores(self, model: PreTrainedModel, examples: Sequence[Labelled]) -> dict[str, float]:
         """accuracy and macro_f1 (scikit-learn's, over all labels that occur) in per cent, and the calibration error."""
+        confidence, best = self._weights(self._logits(model, [one.text for one in examples])).max(1)
+        found = [self.state["labels"][place] for place in best]
+        right = [one.label == label for one, label in zip(examples, found, strict=True)]
+        error = expected_calibration_error(confidence.tolist(), right)
+        return {**self.judged(examples, found), "calibration_error": error}
+
+    def judged(self, examples: Sequence[Labelled], found: Sequence[str]) -> dict[str, float]:
+        """accuracy and macro_f1 of labels, whoever found them."""
         from sklearn.metrics import accuracy_score, f1_score
 
         check_labels((one.label for one in examples), self.state["labels"])
-        confidence, best = self._weights(self._logits(model, [one.text for one in examples])).max(1)
-        truth, found = [one.label for one in examples], [self.state["labels"][place] for place in best]
-        right = [one == other for one, other in zip(truth, found, strict=True)]
+        truth = [one.label for one in examples]
         return {
             "accuracy": 100 * float(accuracy_score(truth, found)),
             "macro_f1": 100 * float(f1_score(truth, found, average="macro", zero_division=0)),
-            "calibration_error": expected_calibration_error(confidence.tolist(), right),
         }
 
     def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:

@@ -6,8 +6,9 @@ least half a context, and every token is counted once.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -18,7 +19,10 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from twofold.data.embedded.lm import stories
 from twofold.data.examples import Splits
+from twofold.data.hub import is_hub
+from twofold.data.hub_readers import hub_texts
 from twofold.data.readers import read_texts
+from twofold.data.streaming import Streamed
 from twofold.data.vocabulary import train_tokenizer
 from twofold.models.configs import DecoderConfig
 from twofold.models.decoder import DecoderForCausalLM
@@ -31,6 +35,8 @@ from twofold.tasks.task import IGNORED, Features, padded
 
 # Tokens whose logits are computed at once when scoring.
 AT_ONCE = 8192
+# Texts of a stream from which the tokenizer is learned.
+LEARNED_FROM = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,16 +64,21 @@ class LanguageModelling(WritingTask[str]):
     higher_is_better = False
     model_class = DecoderForCausalLM
     recurrent_class = RecurrentForCausalLM
+    reads_hub = True
     Choices = LanguageChoices
 
     @classmethod
     def examples(cls, data: Path | None, seed: int = 0, choices: LanguageChoices = USUAL) -> Splits[str]:
         del choices
-        return stories(seed) if data is None else read_texts(data)
+        if data is None:
+            return stories(seed)
+        return hub_texts(data) if is_hub(data) else read_texts(data)
 
     @classmethod
-    def prepared(cls, train: Sequence[str], choices: LanguageChoices = USUAL) -> Self:
+    def prepared(cls, train: Sequence[str] | Streamed[str], choices: LanguageChoices = USUAL) -> Self:
         kind = choices.tokenization
+        if isinstance(train, Streamed):
+            train = list(islice(train, LEARNED_FROM))
         tokenizer = train_tokenizer(train, kind, size=choices.vocabulary)
         # One long text never ends; several do, and a model of them learns where.
         return cls(tokenizer, {"tokenization": kind, "context": choices.context_length, "ends": len(train) > 1})
@@ -86,11 +97,24 @@ class LanguageModelling(WritingTask[str]):
         ids = self._stream([example])
         return {"input_ids": ids, "labels": ids}
 
-    def rows(self, examples: Sequence[str]) -> list[Features]:
+    def rows(self, examples: Sequence[str] | Streamed[str]) -> list[Features] | Streamed[Features]:
         """Pieces of the stream, twice as long as the context: `collate` cuts one context out of each."""
-        stream, context = self._stream(examples), self.state["context"]
-        starts = range(0, max(1, len(stream) - context), context)
-        return [{"input_ids": stream[start : start + 2 * context]} for start in starts]
+        if isinstance(examples, Streamed):
+            return Streamed(lambda: self._pieces(examples))
+        return list(self._pieces(examples))
+
+    def _pieces(self, texts: Iterable[str]) -> Iterator[Features]:
+        """Each begins where the one before it has its middle. No more of the stream is held than that."""
+        context, held, is_first = self.state["context"], [], True
+        for text in texts:
+            held += self._stream([text])
+            start = 0
+            while len(held) - start >= 2 * context:
+                yield {"input_ids": held[start : start + 2 * context]}
+                start, is_first = start + context, False
+            del held[:start]
+        if len(held) > context or is_first:
+            yield {"input_ids": held}
 
     def collate(self, batch: Sequence[Features]) -> dict[str, Tensor]:
         """One context of every piece, beginning elsewhere every time, so that no token always has the same past."""
@@ -119,9 +143,12 @@ class LanguageModelling(WritingTask[str]):
         if self.state["tokenization"] == "word":
             known = self._stream(examples)
             return scores | {"unknown_words": 100 * known.count(self.tokenizer.unk_token_id) / max(len(known), 1)}
+        return scores | self.judged(examples, total)
+
+    def judged(self, examples: Sequence[str], nats: float) -> dict[str, float]:
+        """nats and bits of a character, if all of these texts together cost so many."""
         characters = sum(map(len, examples)) + (len(examples) if self.state["ends"] else 0)
-        nats = total / characters
-        return scores | {"nats_per_character": nats, "bits_per_character": nats / math.log(2)}
+        return {"nats_per_character": nats / characters, "bits_per_character": nats / characters / math.log(2)}
 
     def write(
         self, model: PreTrainedModel, prompt: str, decoding: Decoding | None = None, say: Say | None = None

@@ -16,6 +16,8 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from twofold.data.embedded.qa import biographies
 from twofold.data.examples import Answer, Question, Splits
+from twofold.data.hub import is_hub
+from twofold.data.hub_readers import hub_questions
 from twofold.data.readers import read_questions
 from twofold.models.configs import EncoderConfig
 from twofold.models.encoder import EncoderForQuestionAnswering
@@ -45,11 +47,14 @@ class Window(NamedTuple):
 class Qa(Task[Question]):
     name = "qa"
     metric = "f1"
+    reads_hub = True
     model_class = EncoderForQuestionAnswering
 
     @classmethod
     def examples(cls, data: Path | None, seed: int = 0) -> Splits[Question]:
-        return biographies(seed) if data is None else read_questions(data)
+        if data is None:
+            return biographies(seed)
+        return hub_questions(data) if is_hub(data) else read_questions(data)
 
     @classmethod
     def prepared(cls, train: Sequence[Question]) -> Self:
@@ -81,10 +86,13 @@ class Qa(Task[Question]):
     def scores(self, model: PreTrainedModel, examples: Sequence[Question]) -> dict[str, float]:
         """exact_match and f1 of words in per cent, both as SQuAD counts them: against the best of the true answers."""
         found = self._answers(model, [(one.question, one.context) for one in examples])
-        pairs = [
-            (one.context[place.start : place.end], [answer.text for answer in one.answers])
-            for one, (place, _) in zip(examples, found, strict=True)
-        ]
+        answers = [one.context[place.start : place.end] for one, (place, _) in zip(examples, found, strict=True)]
+        return self.judged(examples, answers)
+
+    @staticmethod
+    def judged(examples: Sequence[Question], answers: Sequence[str]) -> dict[str, float]:
+        """The same of answers, whoever gave them."""
+        pairs = [(answer, [true.text for true in one.answers]) for one, answer in zip(examples, answers, strict=True)]
         return {
             "f1": 100 * sum(token_f1(*pair) for pair in pairs) / len(pairs),
             "exact_match": 100 * sum(exact_match(*pair) for pair in pairs) / len(pairs),

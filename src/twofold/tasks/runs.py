@@ -13,6 +13,7 @@ from typing import Any
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from twofold.data.examples import Splits
+from twofold.data.hub import is_hub
 from twofold.models.loading import device_named, load_as
 from twofold.tasks import TASKS
 from twofold.tasks.options import ModelOptions
@@ -48,6 +49,14 @@ def chosen(kind: type[Task], choices: Any = None) -> dict[str, Any]:
     if not isinstance(choices, kind.Choices):
         raise ValueError(f"choices of {kind.name} must be a {kind.Choices.__name__}, got {choices!r}")
     return {"choices": choices}
+
+
+def examples_of(kind: type[Task], data: Path | None, choices: Any = None) -> Splits[Any]:
+    """The task's splits of files, of a data set of the hub, or of the embedded set."""
+    if is_hub(data) and not kind.reads_hub:
+        able = ", ".join(name for name in TASKS if task_class(name).reads_hub)
+        raise ValueError(f"data of {kind.name} must be files: of the hub only {able} can be read, got {data}")
+    return kind.examples(data, **chosen(kind, choices))
 
 
 def write_task(folder: Path, task: Task, *, options: ModelOptions, **told: Any) -> None:
@@ -99,7 +108,7 @@ class Run:
         """Splits of `data`, read as the run read its own; what the run was trained on unless given."""
         told = read_task(self.folder)
         source = data or (Path(told["data"]) if told["data"] else None)
-        return self.task.examples(source, **chosen(type(self.task), told["choices"]))
+        return examples_of(type(self.task), source, told["choices"])
 
     def predict(self, text: str) -> dict[str, Any]:
         """What `twofold predict` prints with --json."""

@@ -9,6 +9,8 @@ from transformers import PreTrainedModel
 
 from twofold.data.embedded.summarization import match_reports
 from twofold.data.examples import Pair, Splits
+from twofold.data.hub import is_hub
+from twofold.data.hub_readers import hub_summaries
 from twofold.data.readers import read_summaries
 from twofold.tasks.pairs import PairChoices, PairTask
 
@@ -20,12 +22,15 @@ WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff
 class Summarization(PairTask):
     name = "summarization"
     metric = "rouge_l"
+    reads_hub = True
     Choices = PairChoices
 
     @classmethod
     def examples(cls, data: Path | None, seed: int = 0, choices: PairChoices = USUAL) -> Splits[Pair]:
         del choices
-        return match_reports(seed) if data is None else read_summaries(data)
+        if data is None:
+            return match_reports(seed)
+        return hub_summaries(data) if is_hub(data) else read_summaries(data)
 
     @classmethod
     def prepared(cls, train: Sequence[Pair], choices: PairChoices = USUAL) -> Self:

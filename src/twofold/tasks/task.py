@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from twofold.data.examples import Splits
+from twofold.data.streaming import Streamed
 from twofold.models.recurrent_config import RecurrentConfig
 from twofold.tasks.options import ModelOptions
 
@@ -30,6 +31,8 @@ class Task(ABC, Generic[Example]):
     model_class: ClassVar[type[PreTrainedModel]]
     recurrent_class: ClassVar[type[PreTrainedModel] | None] = None
     """The same of recurrent layers, where this task offers them."""
+    reads_hub: ClassVar[bool] = False
+    """Whether `examples` takes the address of a data set of the hub for `data`."""
     Choices: ClassVar[type[Any] | None] = None
     """What a user may choose about this task alone: a frozen dataclass of plain JSON values, each with a default.
 
@@ -69,7 +72,7 @@ class Task(ABC, Generic[Example]):
     def features(self, example: Example) -> Features:
         """What the model is trained on, as numbers."""
 
-    def rows(self, examples: Sequence[Example]) -> Sequence[Features]:
+    def rows(self, examples: Sequence[Example]) -> Sequence[Features] | Streamed[Features]:
         """What training goes through: an example a row, unless a task cuts them otherwise."""
         return [self.features(example) for example in examples]
 

@@ -10,6 +10,8 @@ from transformers import PreTrainedModel
 
 from twofold.data.embedded.translation import english_to_german
 from twofold.data.examples import Pair, Splits
+from twofold.data.hub import is_hub
+from twofold.data.hub_readers import hub_pairs
 from twofold.data.languages import languages_of
 from twofold.data.readers import read_pairs
 from twofold.tasks.pairs import PairChoices, PairTask
@@ -35,10 +37,13 @@ USUAL = TranslationChoices()
 class Translation(PairTask):
     name = "translation"
     metric = "bleu"
+    reads_hub = True
     Choices = TranslationChoices
 
     @classmethod
     def examples(cls, data: Path | None, seed: int = 0, choices: TranslationChoices = USUAL) -> Splits[Pair]:
+        if data is not None and is_hub(data):
+            return hub_pairs(data, choices.source, choices.target)
         if data is not None:
             return read_pairs(data, *languages_of(data, choices.source, choices.target))
         splits = english_to_german(seed)
@@ -64,7 +69,10 @@ class Translation(PairTask):
 
     def scores(self, model: PreTrainedModel, examples: Sequence[Pair]) -> dict[str, float]:
         """BLEU and chrF of the whole split, from 0 to 100; exact_match is the share of sentences word for word."""
-        written = self.written(model, [pair.source for pair in examples], self.usual_decoding)
+        return self.judged(examples, self.written(model, [pair.source for pair in examples], self.usual_decoding))
+
+    def judged(self, examples: Sequence[Pair], written: Sequence[str]) -> dict[str, float]:
+        """The same of translations, whoever wrote them."""
         truth = [pair.target for pair in examples]
         exact = sum(one == other for one, other in zip(written, truth, strict=True))
         bleu, chrf = self._metrics()

@@ -153,4 +153,17 @@ def _cut(model: "PreTrainedModel", processes: Processes) -> None:
     for module in list(model.modules()):
         if type(module).__name__ in layers:
             fully_shard(module, mesh=mesh)
+    # Before fully_shard adds its own, which is to see what this one leaves.
+    model.register_forward_hook(_only_the_loss)
     fully_shard(model, mesh=mesh)
+
+
+def _only_the_loss(model: nn.Module, given: Any, output: Any) -> Any:
+    """What leaves a model in training. Nobody reads its logits there, and torch warns of those that are views.
+
+    FSDP hangs itself on every output that has a gradient, and would lose its hold of a view that somebody changed.
+    """
+    del model, given
+    if torch.is_grad_enabled() and getattr(output, "loss", None) is not None:
+        return type(output)(loss=output.loss)
+    return output

@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader
 from twofold.training.distribution import Processes
 from twofold.training.order import shares
 from twofold.training.settings import Settings
+from twofold.training.streaming import Numbered
 
 Features = Mapping[str, Any]
 Collate = Callable[[list[Any]], Mapping[str, Any]]
@@ -30,7 +31,11 @@ class Piece(NamedTuple):
 
 
 def fed(
-    train: Sequence[Features], collate: Collate, batches: list[list[int]], settings: Settings, processes: Processes
+    train: Sequence[Features] | Numbered,
+    collate: Collate,
+    batches: list[list[int]],
+    settings: Settings,
+    processes: Processes,
 ) -> Generator[list[Piece]]:
     """For every batch, this process's pieces of it."""
     mine = [shares(batch, processes.rank, processes.count, settings.accumulate) for batch in batches]

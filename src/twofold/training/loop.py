@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from twofold.data.streaming import Streamed
 from twofold.training import checkpoints
 from twofold.training.distribution import Processes, join
 from twofold.training.feeding import Collate, Features, Piece, fed
@@ -39,7 +40,7 @@ from twofold.training.folder import (
 from twofold.training.learner import Learner
 from twofold.training.loss import count
 from twofold.training.optimizer import rate
-from twofold.training.order import epoch_batches, total_steps
+from twofold.training.order import epoch_batches, lengths_of, total_steps
 from twofold.training.progress import Progress, Silent, Step
 from twofold.training.randomness import undisturbed
 from twofold.training.reporters import reporter
@@ -47,6 +48,7 @@ from twofold.training.result import read_model, write_model
 from twofold.training.settings import Settings
 from twofold.training.state import State
 from twofold.training.stopping import Stopped, Wish, listening
+from twofold.training.streaming import Numbered
 from twofold.training.tensors import set_weights, weights
 
 Evaluate = Callable[[PreTrainedModel], Mapping[str, float]]
@@ -68,7 +70,7 @@ class Outcome:
 
 def fit(
     model: PreTrainedModel,
-    train: Sequence[Features],
+    train: Sequence[Features] | Streamed[Features],
     collate: Collate,
     *,
     settings: Settings,
@@ -81,7 +83,8 @@ def fit(
 ) -> Outcome:
     """Train `model` in place and leave it with the weights that did best on the dev split, which `folder` gets as well.
 
-    train: features, each with input_ids; collate makes a batch of tensors of a list of them. evaluate scores a model
+    train: features, each with input_ids; collate makes a batch of tensors of a list of them. Of a stream no more is
+    read than is needed, in an order of its own, and settings must say how many steps there are. evaluate scores a model
     (in eval mode, without gradients); `metric` names the number that decides which weights are kept and when to stop
     early. Without evaluate the last weights are kept. resume goes on from the newest whole checkpoint, or from the
     start if there is none yet; a finished run is left as it is.
@@ -89,7 +92,7 @@ def fit(
     Raises Stopped after Ctrl-C or SIGTERM, ArithmeticError when the loss is no number, OSError when the model cannot be
     written, ValueError for what cannot be trained.
     """
-    if len(train) == 0:
+    if not isinstance(train, Streamed) and len(train) == 0:
         raise ValueError("train must have at least one example, got none")
     processes = join(settings)
     with ExitStack() as stack:
@@ -102,7 +105,7 @@ def fit(
             return _already(finished, model, folder, processes)
         job = _Job(
             model=model,
-            train=train,
+            train=Numbered(train, settings) if isinstance(train, Streamed) else train,
             collate=collate,
             settings=settings,
             folder=folder,
@@ -122,7 +125,7 @@ class _Job:
     """What is to be done, as `fit` was told."""
 
     model: PreTrainedModel
-    train: Sequence[Features]
+    train: Sequence[Features] | Numbered
     collate: Collate
     settings: Settings
     folder: Path
@@ -131,16 +134,19 @@ class _Job:
     higher_is_better: bool
     progress: Progress
 
+    @property
+    def examples(self) -> int | None:
+        """How many; None where nobody knows."""
+        return None if isinstance(self.train, Numbered) else len(self.train)
+
 
 class _Run:
     """One life of a run, from its newest checkpoint (or the start) to its end (or a signal)."""
 
     def __init__(self, job: _Job, processes: Processes, resume: bool) -> None:
         self.job, self.settings, self.processes = job, job.settings, processes
-        self.lengths = None
-        if self.settings.buckets or self.settings.batch_tokens is not None:
-            self.lengths = [len(features["input_ids"]) for features in job.train]
-        self.total = total_steps(self.settings, len(job.train), self.lengths)
+        self.lengths = lengths_of(self.settings, job.train)
+        self.total = total_steps(self.settings, job.examples, self.lengths)
         self.learner = Learner(job.model, self.settings, processes)
         self.metrics, self.state = Metrics(job.folder), State()
         # Losses and norms that are still on the device: reading them makes it wait.
@@ -151,7 +157,7 @@ class _Run:
             self._pick_up()
         if processes.is_main:
             if self.state.step == 0:
-                self.metrics.begin(settings=self.settings.as_json(), examples=len(job.train))
+                self.metrics.begin(settings=self.settings.as_json(), examples=job.examples)
             else:
                 self.metrics.cut_after(self.state.step)
         self.report = reporter(self.settings, job.folder, self.state.step) if processes.is_main else None
@@ -163,7 +169,7 @@ class _Run:
         """Until the last step, or until looks at the dev split no longer get better."""
         self.job.model.train()
         while not self.is_over:
-            batches = epoch_batches(self.settings, len(self.job.train), self.lengths, self.state.epoch)
+            batches = epoch_batches(self.settings, self.job.examples, self.lengths, self.state.epoch)
             rest = batches[self.state.batch :]
             for pieces in fed(self.job.train, self.job.collate, rest, self.settings, self.processes):
                 signal, is_save_due = self._step(pieces, wish)
@@ -313,7 +319,7 @@ class _Run:
         named = self.learner.as_tensors()
         if self.state.best_step not in (0, self.state.step):
             named["best"] = self.best
-        state = {"settings": self.settings.as_json(), "examples": len(self.job.train), **self.state.as_json()}
+        state = {"settings": self.settings.as_json(), "examples": self.job.examples, **self.state.as_json()}
         problem = None
         if self.processes.is_main:
             try:
@@ -339,8 +345,8 @@ class _Run:
             self.job.progress.note("there is no checkpoint yet: from the start")
             return
         self.settings.check_same_run(state.pop("settings"))
-        if (examples := state.pop("examples")) != len(self.job.train):
-            raise ValueError(f"train must be what the run began with, {examples} examples, got {len(self.job.train)}")
+        if (examples := state.pop("examples")) != self.job.examples:
+            raise ValueError(f"train must be what the run began with, {examples} examples, got {self.job.examples}")
 
         def named(name: str) -> dict[str, Tensor]:
             return found.tensors(name) if found else {}

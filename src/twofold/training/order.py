@@ -1,21 +1,38 @@
 """Which examples a step sees: a pure function of settings and epoch, so a resumed run jumps to any batch at once."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from twofold.training.settings import Settings
+from twofold.training.streaming import Numbered
 
 # Batches whose examples are sorted by length together: many make batches even, few keep them random.
 POOL = 50
+# What is called an epoch where the data has no end.
+STREAM_STEPS = 1000
 
 
-def epoch_batches(settings: Settings, examples: int, lengths: Sequence[int] | None, epoch: int) -> list[list[int]]:
+def lengths_of(settings: Settings, train: Sequence[Mapping[str, Any]] | Numbered) -> list[int] | None:
+    """Tokens of every example, where batches are made by them. Rows of a stream are all of one length."""
+    if isinstance(train, Numbered) or not (settings.buckets or settings.batch_tokens is not None):
+        return None
+    return [len(features["input_ids"]) for features in train]
+
+
+def epoch_batches(
+    settings: Settings, examples: int | None, lengths: Sequence[int] | None, epoch: int
+) -> list[list[int]]:
     """The batches of an epoch as indices, whatever the number of processes. Lengths are needed only to sort by them.
 
     Every example comes exactly once. Only the last batch of fixed size, before they are shuffled, may be smaller.
+    Where nobody knows how many examples there are, those of a stream are counted on and on.
     """
+    if examples is None:
+        steps, size = range(epoch * STREAM_STEPS, (epoch + 1) * STREAM_STEPS), settings.batch_size
+        return [list(range(step * size, (step + 1) * size)) for step in steps]
     draw = np.random.default_rng([settings.seed, epoch])
     order = draw.permutation(examples)
     if not settings.buckets and settings.batch_tokens is None:
@@ -34,10 +51,12 @@ def epoch_batches(settings: Settings, examples: int, lengths: Sequence[int] | No
     return batches
 
 
-def total_steps(settings: Settings, examples: int, lengths: Sequence[int] | None) -> int:
+def total_steps(settings: Settings, examples: int | None, lengths: Sequence[int] | None) -> int:
     """Steps of a whole run."""
     if settings.steps is not None:
         return settings.steps
+    if examples is None:
+        raise ValueError("steps must be given where the data is a stream, for nobody knows its end, got None")
     if settings.batch_tokens is None:
         return math.ceil(settings.epochs * math.ceil(examples / settings.batch_size))
     # Batches by tokens differ in number from epoch to epoch.

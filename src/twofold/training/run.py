@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 
+from twofold.data.hub import is_hub
 from twofold.models.loading import device_named, load_as
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.runs import chosen, read_task, reopened, task_class, write_task
+from twofold.tasks.runs import chosen, examples_of, read_task, reopened, task_class, write_task
 from twofold.training.distribution import is_main_process
 from twofold.training.folder import prepare_folder
 from twofold.training.loop import Outcome, fit
@@ -43,12 +44,12 @@ def train_task(
     """
     kind = task_class(name)
     given = chosen(kind, choices)
-    splits = kind.examples(data, seed=0, **given)
+    splits = examples_of(kind, data, choices)
     if lacking := [split for split in ("train", "dev") if split in splits.missing]:
         raise ValueError(f"{data} has no {' and no '.join(lacking)} split, and training needs both")
     told: dict[str, Any] = {
         "choices": asdict(given["choices"]) if given else {},
-        "data": None if data is None else str(data.resolve()),
+        "data": None if data is None else str(data if is_hub(data) else data.resolve()),
         "settings": settings.as_json(),
     }
     if resume:

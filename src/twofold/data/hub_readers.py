@@ -1,0 +1,116 @@
+"""Readers of data sets of the hub: an address in, the examples of a task out, by columns that can be named.
+
+A set's `validation` is dev. What it lacks of dev and test is cut from train, as it is for files.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+from twofold.data.examples import Answer, Labelled, Pair, Question, Splits
+from twofold.data.files import DataError, cut_missing, field, words_in
+from twofold.data.hub import HubSet
+from twofold.data.streaming import Streamed
+
+Example = TypeVar("Example")
+Read = Callable[[HubSet, int, dict[str, Any]], Example]
+# Texts at the beginning of a stream that become dev, and as many more test, where the set has none.
+CUT = 200
+# Texts of a dev or test split that are kept: models are scored on them again and again.
+SCORED = 2000
+
+
+def hub_labelled(address: Path | str) -> Splits[Labelled]:
+    """Columns text and label; a label may be a number."""
+
+    def read(there: HubSet, number: int, row: dict[str, Any]) -> Labelled:
+        label = row.get(there.columns["label"])
+        named = str(label) if isinstance(label, int) else there.text(number, row, "label")
+        return Labelled(there.text(number, row, "text"), named)
+
+    return _read(address, ("text", "label"), read, lambda example: example.text)
+
+
+def hub_summaries(address: Path | str) -> Splits[Pair]:
+    """Columns text and summary."""
+
+    def read(there: HubSet, number: int, row: dict[str, Any]) -> Pair:
+        return Pair(there.text(number, row, "text"), there.text(number, row, "summary"))
+
+    return _read(address, ("text", "summary"), read, lambda pair: pair.source)
+
+
+def hub_pairs(address: Path | str, source: str | None, target: str | None) -> Splits[Pair]:
+    """A column translation with a text for each language; or columns source and target, whatever they are called.
+
+    `source` and `target` are languages of the former, English being the source unless told.
+    """
+
+    def read(there: HubSet, number: int, row: dict[str, Any]) -> Pair:
+        if there.columns["translation"] not in row:
+            return Pair(there.text(number, row, "source"), there.text(number, row, "target"))
+        texts = field(there.address, number, row, there.columns["translation"], "object")
+        first = source or _first(sorted(texts, key=lambda language: language != "en"), target)
+        second = target or _first(texts, first)
+        return Pair(*(words_in(there.address, number, texts, language) for language in (first, second)))
+
+    return _read(address, ("translation", "source", "target"), read, lambda pair: pair.source)
+
+
+def _first(languages: Iterable[str], other: str | None) -> str:
+    return next((language for language in languages if language != other), "another language")
+
+
+def hub_questions(address: Path | str) -> Splits[Question]:
+    """Columns context, question and answers, the last as SQuAD has them: {"text": [...], "answer_start": [...]}."""
+
+    def read(there: HubSet, number: int, row: dict[str, Any]) -> Question:
+        context = there.text(number, row, "context")
+        told = field(there.address, number, row, there.columns["answers"], "object")
+        texts, starts = (field(there.address, number, told, name, "list") for name in ("text", "answer_start"))
+        answers = tuple(Answer(text, start) for text, start in zip(texts, starts, strict=True))
+        if not answers:
+            raise DataError(there.address, number, "has no answer, and every question needs one")
+        for text, start in zip(texts, starts, strict=True):
+            if not text or context[start : start + len(text)] != text:
+                raise DataError(there.address, number, f"answer {text!r} is not at {start} of the context")
+        return Question(str(row.get("id", number)), context, there.text(number, row, "question"), answers)
+
+    return _read(address, ("context", "question", "answers"), read, lambda question: question.context)
+
+
+def hub_texts(address: Path | str) -> Splits[str]:
+    """A column text: train as a stream, dev and test as lists of their first texts. Empty texts are passed over."""
+    there = HubSet.parsed(address, ("text",))
+    names = there.splits()
+    wanted = [split for split in ("dev", "test") if split not in names]
+    cut = list(islice(_texts(there, names["train"]), CUT * len(wanted)))
+    found = {split: list(islice(_texts(there, names[split]), SCORED)) for split in names if split != "train"}
+    found |= {split: cut[place * CUT : (place + 1) * CUT] for place, split in enumerate(wanted)}
+    train = Streamed(lambda: islice(_texts(there, names["train"]), len(cut), None))
+    if next(iter(train), None) is None:
+        raise DataError(there.address, None, f"train has {len(cut)} texts, too few to learn from")
+    # Any: a list for all who may go through it more than once, and count nothing.
+    rest: Any = train
+    return Splits(rest, found["dev"], found["test"], cut=tuple(wanted))
+
+
+def _texts(there: HubSet, split: str) -> Iterator[str]:
+    for number, row in there.rows(split, streaming=True):
+        text = field(there.address, number, row, there.columns["text"])
+        if text.strip():
+            yield text
+
+
+def _read(
+    address: Path | str, columns: Iterable[str], read: Read[Example], key: Callable[[Example], str]
+) -> Splits[Example]:
+    """All examples of a set."""
+    there = HubSet.parsed(address, columns)
+    found = {
+        split: [read(there, number, row) for number, row in there.rows(name, streaming=False)]
+        for split, name in there.splits().items()
+    }
+    splits = Splits(found["train"], found.get("dev", []), found.get("test", []))
+    return cut_missing(there.address, splits, key)

@@ -1,0 +1,74 @@
+"""`torchrun ... twofold train goals` gives the losses of `twofold train goals`, and says nothing else."""
+
+import json
+import os
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.training import tiny
+from twofold.cli import main
+from twofold.tasks import goals
+
+ROOT = Path(__file__).parents[2]
+# Not imported here: it changes what it imports.
+WITHOUT_CHANCE = "tests.cli.without_chance"
+ROOMS, TIMES = ("kitchen", "bedroom", "garage", "hall"), ("noon", "ten", "six", "dawn")
+
+
+def utterances():
+    """All of four words: parts of a batch have as many labels, so that the loss over slots is the same in parts too."""
+    for room, time in product(ROOMS, TIMES):
+        yield {"text": f"lights off in {room}", "goal": "lights_off", "slots": [{"name": "room", "value": room}]}
+        yield {"text": f"wake me at {time}", "goal": "alarm_set", "slots": [{"name": "time", "value": time}]}
+        yield {"text": f"is {room} tidy {time}", "goal": None}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("goals")
+    lines = [json.dumps(one) + "\n" for one in utterances()]
+    for name, part in (("train", lines), ("dev", lines[:12]), ("test", lines[:12])):
+        (folder / f"{name}.jsonl").write_text("".join(part), encoding="utf-8")
+    return folder
+
+
+def words(data, out, *more):
+    given = ["train", "goals", "--data", str(data), "--out", str(out), "--steps", "4", "--batch-size", "12", *more]
+    return [*given, "--dropout", "0", "--log-steps", "1", "--evaluate-steps", "2", "--device", "cpu", "--json"]
+
+
+@pytest.fixture(scope="module")
+def alone(data, tmp_path_factory):
+    out = tmp_path_factory.mktemp("alone") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(goals, "GARBLED", 0.0)
+        patch.setattr(goals, "HIDDEN", 0.0)
+        assert main(words(data, out)) == 0
+    return out
+
+
+@pytest.mark.parametrize("how", ["ddp", "fsdp"])
+def test_two_processes_have_the_losses_of_one(how, data, alone, tmp_path):
+    out = tmp_path / "run"
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    # torchrun says something by itself where nobody chose the number of threads.
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*torchrun, "-m", WITHOUT_CHANCE, *words(data, out, "--distribution", how)],
+        capture_output=True, text=True, timeout=240, check=False, cwd=ROOT, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "Warning" not in done.stderr
+    # One of both tells, and in one line.
+    told = json.loads(done.stdout)
+    assert (told["task"], told["steps"]) == ("goals", 4)
+    for kind, names in (("step", ("loss", "gradient_norm")), ("evaluation", ("goal_accuracy", "calibration_error"))):
+        ours, theirs = tiny.curve(out, kind), tiny.curve(alone, kind)
+        assert [line["step"] for line in ours] == [line["step"] for line in theirs]
+        for name in names:
+            assert [line[name] for line in ours] == pytest.approx([line[name] for line in theirs], abs=2e-4)
+    assert [line["tokens"] for line in tiny.curve(out)] == [line["tokens"] for line in tiny.curve(alone)]
