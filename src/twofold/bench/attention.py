@@ -14,11 +14,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from twofold.bench.machine import where
 from twofold.bench.measure import DTYPES, Work, peak_bytes, ratio, times_ms
 from twofold.bench.standard import attend, serving
 from twofold.kernels.api import MODULES, Backend, choose, split_attention
 from twofold.kernels.checks import Options, check
+from twofold.machine import where
 
 
 @dataclass(frozen=True, kw_only=True)

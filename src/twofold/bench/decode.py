@@ -16,11 +16,11 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers.cache_utils import Cache, StaticCache, StaticLayer
 
-from twofold.bench.machine import where
 from twofold.bench.measure import DTYPES, Work, ratio, times_ms
 from twofold.bench.models import decoder, parameters
 from twofold.bench.standard import fastest
 from twofold.kernels.api import split_attention
+from twofold.machine import where
 from twofold.models.configs import DecoderConfig
 from twofold.models.decoder import DecoderForCausalLM
 from twofold.models.rope import rotary_of

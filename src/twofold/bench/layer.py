@@ -15,12 +15,12 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from twofold.attention.rotary import Turn
-from twofold.bench.machine import where
 from twofold.bench.measure import DTYPES, Work, peak_bytes, ratio, times_ms
 from twofold.bench.models import parameters
 from twofold.bench.standard import fastest
 from twofold.kernels.api import choose, split_attention
 from twofold.kernels.checks import check
+from twofold.machine import where
 from twofold.models.configs import DecoderConfig
 from twofold.models.layers import Layer
 from twofold.models.matching import matched

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from twofold.bench.machine import where
 from twofold.bench.measure import DTYPES, peak_bytes, ratio, times_ms
 from twofold.bench.models import decoder, parameters
 from twofold.bench.standard import fastest
+from twofold.machine import where
 from twofold.models.configs import DecoderConfig
 from twofold.models.decoder import DecoderForCausalLM
 

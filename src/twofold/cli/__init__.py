@@ -10,11 +10,12 @@ VERBS = {
     "evaluate": "score a run on a split",
     "predict": "what a run makes of a text",
     "generate": "text from a run whose model writes",
+    "compare": "a fair experiment: paired runs of several kinds of attention, and a report",
     "bench": "measure split against standard attention on this machine",
 }
 COMPLETION = "--print-completion"
 # What a package that is not installed is part of.
-EXTRAS = {"tyro": "cli", "rich": "cli"} | dict.fromkeys(
+EXTRAS = {"tyro": "cli", "rich": "cli", "scipy": "lab"} | dict.fromkeys(
     (
         "transformers",
         "safetensors",

@@ -68,7 +68,7 @@ def run(words: Sequence[str]) -> int:
     import torch
     from transformers.utils.logging import disable_progress_bar
 
-    from twofold.bench.machine import machine
+    from twofold.machine import machine
     from twofold.report.comparison import compare
     from twofold.report.goals import goals_page, verdict
     from twofold.tasks.actions import Actions

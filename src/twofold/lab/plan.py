@@ -104,12 +104,13 @@ class Plan:
         ]
 
     def finals(self, rates: dict[tuple[str, int], float]) -> list[Key]:
-        """All runs that are compared, the arms side by side, given the rate of each arm and budget."""
+        """All runs that are compared, the arms side by side, given the rate of each arm and budget that has one."""
         return [
             Key(self.experiment, "final", arm, seed, rates[arm, budget], budget)
             for budget in self.budgets
             for seed in self.seeds
             for arm in self.arms
+            if (arm, budget) in rates
         ]
 
     def as_json(self) -> dict[str, Any]:

@@ -116,6 +116,9 @@ class LanguageModelling(WritingTask[str]):
         if len(held) > context or is_first:
             yield {"input_ids": held}
 
+    def tokens_of(self, row: Features) -> int:
+        return min(len(row["input_ids"]), self.state["context"])
+
     def collate(self, batch: Sequence[Features]) -> dict[str, Tensor]:
         """One context of every piece, beginning elsewhere every time, so that no token always has the same past."""
         cut = []
@@ -128,7 +131,7 @@ class LanguageModelling(WritingTask[str]):
 
     @torch.no_grad()
     def scores(self, model: PreTrainedModel, examples: Sequence[str]) -> dict[str, float]:
-        """perplexity of a token; nats and bits of a character, which tokenizations can be compared by.
+        """perplexity and nats of a token; nats and bits of a character, which tokenizations can be compared by.
 
         Of several texts, each one's end is predicted too, and counts as a character. Words hide how the unknown ones
         are spelt, so of words there is no figure for characters, but the share of unknown words in per cent.
@@ -139,7 +142,8 @@ class LanguageModelling(WritingTask[str]):
             logits = model(input_ids=ids, use_cache=False).logits.float()
             total += cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum").item()
             tokens += int((targets != IGNORED).sum())
-        scores = {"perplexity": math.exp(min(total / max(tokens, 1), 700.0))}
+        nats = total / max(tokens, 1)
+        scores = {"perplexity": math.exp(min(nats, 700.0)), "nats_per_token": nats}
         if self.state["tokenization"] == "word":
             known = self._stream(examples)
             return scores | {"unknown_words": 100 * known.count(self.tokenizer.unk_token_id) / max(len(known), 1)}

@@ -36,6 +36,15 @@ class ModelOptions:
         for name in ("dropout", "attention_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be from 0 to below 1, got {getattr(self, name)}")
+        for name, kinds in (
+            ("model", ("transformer", "rnn", "lstm", "gru")),
+            ("attention", ("standard", "split_key", "split_value", "split_kv")),
+            ("size", ("tiny", "small", "base")),
+            ("recipe", ("modern", "classic")),
+            ("init", ("copy", "patent", "aligned", "independent")),
+        ):
+            if getattr(self, name) not in kinds:
+                raise ValueError(f"{name} must be one of {', '.join(kinds)}, got {getattr(self, name)!r}")
         for name in ("width", "layers", "heads"):
             value = getattr(self, name)
             if value is not None and value < 1:

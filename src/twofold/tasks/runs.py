@@ -140,4 +140,6 @@ def open_run(path: Path | str, *, device: str = "auto") -> Run:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise ValueError(f"{folder} has no readable config.json: {error}") from error
-    return Run(folder, task, load_as(folder, task.class_of(config)).to(place))
+    model = load_as(folder, task.class_of(config))
+    model.to(place)  # type: ignore[arg-type]
+    return Run(folder, task, model)

@@ -76,6 +76,10 @@ class Task(ABC, Generic[Example]):
         """What training goes through: an example a row, unless a task cuts them otherwise."""
         return [self.features(example) for example in examples]
 
+    def tokens_of(self, row: Features) -> int:
+        """How many tokens training sees of a row."""
+        return len(row["input_ids"])
+
     def collate(self, batch: Sequence[Features]) -> dict[str, Tensor]:
         """A training batch: every list of numbers padded to the longest, labels with what is ignored."""
         return padded(batch, self.tokenizer.pad_token_id)

@@ -86,7 +86,8 @@ def train_task(
         return Trained(outcome, parameters, {})
     # As it was written: under FSDP this process has only a part of the other one. A kill in between costs nothing: what
     # follows depends on the model and the dev split alone.
-    whole = load_as(folder, model_class).to(device_named(settings.device))
+    whole = load_as(folder, model_class)
+    whole.to(device_named(settings.device))  # type: ignore[arg-type]
     task.tune(whole, splits.dev)
     scores = task.scores(whole, splits.dev)
     write_model(whole, folder, None)

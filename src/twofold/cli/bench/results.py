@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from twofold.bench.machine import machine
+from twofold.machine import machine
 
 Rows = Iterator[dict[str, object]]
 

@@ -1,0 +1,107 @@
+"""All runs of a plan, one after the other: the grid first, then, at the rates it chose, those that are compared.
+
+Any number of processes may work on one folder at once, on one machine or on several that share it. A run is claimed by
+a lock, which is gone with its process however that ends; what is finished is a line of records.jsonl. So a comparison
+that was stopped, or killed, goes on where it was when it is called again, and a run is what it can lose.
+"""
+
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from twofold.lab.plan import Plan
+from twofold.lab.rates import rate_curves, rate_for
+from twofold.lab.records import FILE as RECORDS
+from twofold.lab.records import Key, Record, append, read_records
+from twofold.lab.trial import Laboratory
+
+# Where runs are trained and claimed, inside the comparison's folder.
+RUNS, CLAIMS = ".runs", ".claims"
+# Between two looks at whether others have finished.
+WAIT = 1.0
+
+
+Note = Callable[[str], None]
+
+
+class Watcher(Protocol):
+    """Told how a comparison goes. `left` is the number of runs that nobody has finished yet."""
+
+    def begins(self, key: Key, left: int) -> None: ...
+
+    def ended(self, record: Record, left: int) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+
+def work(lab: Laboratory, folder: Path, watcher: Watcher) -> list[Record]:
+    """Do runs of the plan until all are done, by this process or another. Returns all records."""
+    told: set[str] = set()
+
+    def note(text: str) -> None:
+        if text not in told:
+            told.add(text)
+            watcher.note(text)
+
+    while True:
+        records = read_records(folder / RECORDS, note)
+        left = remaining(lab.plan, records, note)
+        if not left:
+            return records
+        for key in left:
+            with _claimed(folder / CLAIMS, key) as is_mine:
+                # Somebody may have finished it since the records were read.
+                if not is_mine or key in {record.key for record in read_records(folder / RECORDS)}:
+                    continue
+                watcher.begins(key, len(left))
+                record = lab.run(key, folder / RUNS / _name(key))
+                append(folder / RECORDS, record)
+                watcher.ended(record, len(left) - 1)
+                break
+        else:
+            time.sleep(WAIT)
+
+
+def remaining(plan: Plan, records: Sequence[Record], note: Note = lambda text: None) -> list[Key]:
+    """Runs that are to be done now: what the grid lacks or, once it is whole, what is to be compared."""
+    done = {record.key for record in records}
+    if grid := [key for key in plan.grid() if key not in done]:
+        return grid
+    curves = rate_curves(
+        [one for one in records if one.experiment == plan.experiment], lower_is_better=plan.lower_is_better
+    )
+    rates = {}
+    for arm in plan.arms:
+        for budget in plan.budgets:
+            rate = rate_for(curves, arm, budget)
+            if rate is None:
+                note(f"{arm} diverged at every rate of the grid and is not compared")
+            else:
+                rates[arm, budget] = rate
+    return [key for key in plan.finals(rates) if key not in done]
+
+
+@contextmanager
+def _claimed(folder: Path, key: Key) -> Generator[bool]:
+    """Whether this process alone has the run now."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder / f"{_name(key)}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        yield False
+    else:
+        yield True
+    finally:
+        os.close(handle)
+
+
+def _name(key: Key) -> str:
+    """A file's name: readable, and another for every run."""
+    digest = hashlib.sha256(repr(tuple(key)).encode()).hexdigest()[:8]
+    return f"{key.phase}-{key.arm.replace(':', '-')}-{key.seed}-{digest}"

@@ -1,0 +1,225 @@
+"""One run of a comparison: the arm's model, trained on what all arms are trained on, and its record.
+
+What a run depends on is its key (arm, seed, learning rate, budget), the plan's options and the data: nothing of it is
+shared with other runs, so that they may run in any order, at once, and anywhere.
+"""
+
+import hashlib
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from twofold.data.hub import is_hub
+from twofold.lab.arms import build, config_of, parameters
+from twofold.lab.options import arm_of, options_of, values_of
+from twofold.lab.plan import Plan
+from twofold.lab.records import Key, Point, Record, SelfWeight
+from twofold.machine import machine
+from twofold.models.layers import SelfAttention
+from twofold.models.loading import device_named
+from twofold.models.maps import self_weights
+from twofold.tasks.runs import chosen, examples_of, task_class
+from twofold.tasks.task import Features, Task
+from twofold.training.folder import read_metrics
+from twofold.training.loop import fit
+from twofold.training.progress import Progress
+from twofold.training.settings import Settings
+
+# Most steps between two lines of a run's metrics, and rows of the dev split whose self weights are looked at.
+LOG_STEPS, LOOKED_AT = 25, 8
+
+
+class Laboratory:
+    """What all runs of a plan share: the task, its data as rows, and the standard model's configuration."""
+
+    def __init__(self, plan: Plan, data: Path | None = None, at_once: int = 1) -> None:
+        self.plan, self.options, self.at_once = plan, options_of(plan), at_once
+        kind = task_class(plan.task)
+        given = chosen(kind, self.options.choices)
+        if is_hub(data):
+            raise ValueError(f"a comparison needs files, which all its runs see alike, got {data}")
+        self.splits = examples_of(kind, data, given.get("choices"))
+        self.task: Task = kind.prepared(self.splits.train, **given)
+        self.rows: Sequence[Features] = list(self.task.rows(self.splits.train))
+        self.config = self.task.config(self.options.model)
+        self.model_class = self.task.class_of(self.config)
+        self.data = "embedded" if data is None else _digest(data)
+        self.tokens_a_step = self._tokens_a_step()
+        # What cannot be built is found before the first run.
+        self.sizes = {name: self._parameters(name) for name in plan.arms}
+
+    def steps(self, budget: int) -> int:
+        return max(1, round(budget / self.tokens_a_step))
+
+    def run(self, key: Key, folder: Path, progress: Progress | None = None) -> Record:
+        """Train what `key` names in a folder of its own, which is gone afterwards."""
+        steps = self.steps(key.budget)
+        every = max(1, steps // self.options.looks)
+        log_steps = min(LOG_STEPS, every)
+        settings = self._settings(
+            learning_rate=key.lr,
+            seed=key.seed,
+            steps=steps,
+            evaluate_steps=every // log_steps * log_steps,
+            log_steps=log_steps,
+            save_seconds=None,
+        )
+        arm, matched = arm_of(key.arm)
+        model = build(arm, self.config, self.model_class, matched=matched, seed=key.seed)
+        device = device_named(settings.device)
+        environment = machine(device) | {"data": self.data, "runs_at_once": self.at_once}
+        looks = _Looks(self, weights=key.phase == "final")
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        shutil.rmtree(folder, ignore_errors=True)
+        shared = {
+            "experiment": key.experiment,
+            "phase": key.phase,
+            "arm": key.arm,
+            "seed": key.seed,
+            "lr": key.lr,
+            "budget": key.budget,
+            "parameters": self.sizes[key.arm],
+            "metric": self.plan.metric,
+            "environment": environment,
+        }
+        began = time.monotonic()
+        try:
+            outcome = fit(
+                model,
+                self.rows,
+                self.task.collate,
+                settings=settings,
+                folder=folder,
+                evaluate=looks,
+                metric="look",
+                higher_is_better=True,
+                progress=progress,
+            )
+            curve, seconds, norms = looks.read(read_metrics(folder))
+            return Record(
+                **shared,
+                value=curve[-1].value,
+                tokens=outcome.tokens,
+                seconds=seconds,
+                curve=tuple(curve),
+                peak_memory=torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None,
+                gradient_tail=max(norms) / median(norms) if median(norms) > 0 else None,
+                self_weights=looks.self_weights(curve),
+                uniform_self_weight=looks.uniform,
+                test=self._test(model) if key.phase == "final" and self.options.test else None,
+            )
+        except ArithmeticError:
+            curve, seconds, _ = looks.read(read_metrics(folder))
+            seconds = seconds or time.monotonic() - began
+            tokens = curve[-1].tokens if curve else 0
+            return Record(**shared, value=None, tokens=tokens, seconds=seconds, curve=tuple(curve))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def score(self, model: PreTrainedModel, split: Sequence[Any]) -> float:
+        scores = self.task.scores(model, split)
+        if self.plan.metric not in scores:
+            raise ValueError(
+                f"metric must be one of {', '.join(scores)} for {self.plan.task}, got {self.plan.metric!r}"
+            )
+        return float(scores[self.plan.metric])
+
+    def _test(self, model: PreTrainedModel) -> float:
+        with torch.no_grad():
+            return self.score(model, self.splits.test)
+
+    def _settings(self, **changes: Any) -> Settings:
+        return Settings(**values_of(self.options.settings) | changes)
+
+    def _parameters(self, name: str) -> int:
+        arm, matched = arm_of(name)
+        return parameters(config_of(arm, self.config, self.model_class, matched=matched), self.model_class)
+
+    def _tokens_a_step(self) -> float:
+        total = sum(map(self.task.tokens_of, self.rows))
+        return total / -(-len(self.rows) // self.options.settings.batch_size)
+
+
+class _Looks:
+    """Looks at the dev split while a run is trained: what they said, and how long they took."""
+
+    def __init__(self, lab: Laboratory, *, weights: bool) -> None:
+        self.lab, self.wants_weights = lab, weights
+        self.seconds: list[float] = []
+        self.layers: list[tuple[float, ...]] = []
+        self.uniform: float | None = None
+
+    def __call__(self, model: PreTrainedModel) -> Mapping[str, float]:
+        began = time.monotonic()
+        value = self.lab.score(model, self.lab.splits.dev)
+        if self.wants_weights:
+            self._look_inside(model)
+        self.seconds.append(time.monotonic() - began)
+        # The last look is the one that counts: its weights are those to keep.
+        return {"look": float(len(self.seconds)), "value": value}
+
+    def read(self, lines: Sequence[Mapping[str, Any]]) -> tuple[list[Point], float, list[float]]:
+        """The dev curve, seconds of training in all, and gradient norms.
+
+        A step takes the median of what steps took, looks left out: neither the first one, which may compile, nor what
+        else the machine had to do for a moment is the arm's fault.
+        """
+        steps = [line for line in lines if line["kind"] == "step"]
+        looks = {line["step"]: line["value"] for line in lines if line["kind"] == "evaluation"}
+        looked = dict(zip(looks, self.seconds, strict=False))
+        if not steps:
+            return [], 0.0, []
+        paces = [
+            (after["seconds"] - before["seconds"] - looked.get(before["step"], 0.0)) / (after["step"] - before["step"])
+            for before, after in pairwise(steps)
+        ] or [steps[-1]["seconds"] / steps[-1]["step"]]
+        pace = max(median(paces), 1e-9)
+        tokens = {line["step"]: line["tokens"] for line in steps}
+        curve = [Point(tokens[step], step * pace, value) for step, value in looks.items() if step in tokens]
+        return curve, steps[-1]["step"] * pace, [line["gradient_norm"] for line in steps]
+
+    def self_weights(self, curve: Sequence[Point]) -> tuple[SelfWeight, ...]:
+        return tuple(SelfWeight(point.tokens, layers) for point, layers in zip(curve, self.layers, strict=False))
+
+    def _look_inside(self, model: PreTrainedModel) -> None:
+        """The mean self weight of every layer over some rows, and what it would be if all were attended to alike."""
+        if not any(isinstance(module, SelfAttention) for module in model.modules()):
+            return
+        if "input_ids" not in (batch := self.lab.task.collate(self.lab.rows[:LOOKED_AT])):
+            return
+        given = {
+            name: batch[name].to(model.device) for name in ("input_ids", "attention_mask", "labels") if name in batch
+        }
+        with torch.random.fork_rng(devices=[]):
+            found = self_weights(model, **given)
+        seen = given["attention_mask"].bool()
+        layers = [layer.float().mean(1) for layer in found]
+        # Of a decoder beside an encoder, which reads the labels, the mask knows nothing.
+        means = [layer[seen].mean() if layer.shape == seen.shape else layer.mean() for layer in layers]
+        self.layers.append(tuple(round(float(mean), 6) for mean in means))
+        causal = {module.is_causal for module in model.modules() if isinstance(module, SelfAttention)}
+        if self.uniform is None and len(causal) == 1:
+            self.uniform = _uniform(seen.sum(1).tolist(), is_causal=causal.pop())
+
+
+def _uniform(lengths: Sequence[int], *, is_causal: bool) -> float:
+    """What a token keeps of itself on average in texts of these lengths if it attends to all it sees alike."""
+    kept = sum(sum(1 / (t + 1) for t in range(length)) if is_causal else 1.0 for length in lengths)
+    return kept / sum(lengths)
+
+
+def _digest(data: Path) -> str:
+    """Of all files of a folder, or of one: records of other data must not be taken for these."""
+    files = sorted(path for path in data.rglob("*") if path.is_file()) if data.is_dir() else [data]
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
