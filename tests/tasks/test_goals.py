@@ -67,25 +67,52 @@ def test_labels_and_spans_are_each_others_inverse(goal_files):
     names = task.state["slot_labels"]
     for one in train[:200]:
         features = task.features(one)
-        read = task._read(one.text)
-        tags = [names[features["slot_labels"][first]] for first in read.firsts]
-        assert spans_of(read.words, tags) == one.slots
+        tags = [names[label] for label in features["slot_labels"][1:-1]]
+        assert spans_of(task.read(one.text).words, tags) == one.slots
+        inside = features["slot_places"][1:-1]
+        assert [place > 0 for place in inside] == [tag != "O" for tag in tags]
+        assert sorted({place for place in inside if place}) == list(range(1, len(one.slots) + 1))
 
 
-def test_garbling_leaves_goals_labels_and_padding_alone(goal_files):
-    train = Goals.examples(goal_files).train[:32]
+def test_hiding_leaves_goals_labels_ends_and_padding_alone(goal_files):
+    train = Goals.examples(goal_files).train[:64]
     task = Goals.prepared(train)
     features = [task.features(one) for one in train]
     batch = task.collate(features)
-    assert set(batch) == {"input_ids", "attention_mask", "labels", "slot_labels"}
+    assert set(batch) == {"input_ids", "cue_ids", "attention_mask", "labels", "slot_labels"}
+    unknown, pad = task.tokenizer.unk_token_id, task.tokenizer.pad_token_id
+    hidden = []
     for row, one in enumerate(features):
         length = len(one["input_ids"])
+        ids, cues = batch["input_ids"][row], batch["cue_ids"][row]
         assert batch["slot_labels"][row, :length].tolist() == one["slot_labels"]
-        assert (batch["input_ids"][row, length:] == task.tokenizer.pad_token_id).all()
-        assert batch["input_ids"][row, [0, length - 1]].tolist() == [one["input_ids"][0], one["input_ids"][-1]]
-    whole = torch.cat([batch["input_ids"][row, : len(one["input_ids"])] for row, one in enumerate(features)])
-    changed = (whole != torch.tensor([token for one in features for token in one["input_ids"]])).float().mean()
-    assert 0.02 < changed < 0.5
+        assert (ids[length:] == pad).all()
+        assert (cues[length:] == pad).all()
+        assert ids[[0, length - 1]].tolist() == [one["input_ids"][0], one["input_ids"][-1]]
+        known = zip(one["input_ids"], ids.tolist(), one["slot_places"], strict=False)
+        hidden += [new == unknown for old, new, place in known if place and old != unknown]
+        assert all(new in (old, unknown) for new, old in zip(ids.tolist(), one["input_ids"], strict=False))
+    # Three in ten as a whole slot, and of the others some by themselves.
+    assert 0.3 < sum(hidden) / len(hidden) < 0.7
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", []),
+        ("Set it to 20%, anna's way", ["Set", "it", "to", "20", "%", ",", "anna", "'", "s", "way"]),
+        ("spiel für Zoë!", ["spiel", "für", "Zoë", "!"]),
+        ("電気を10分", ["電", "気", "を", "10", "分"]),
+        ("word " * 600, ["word"] * 510),
+    ],
+)
+def test_a_text_is_read_by_words_up_to_the_longest(goal_files, text, words):
+    task = Goals.prepared(Goals.examples(goal_files).train)
+    read = task.read(text)
+    assert [text[start:end] for start, end in read.words] == words
+    assert {name: len(of) for name, of in read.features.items()} == dict.fromkeys(
+        ("input_ids", "cue_ids"), len(words) + 2
+    )
 
 
 @pytest.mark.parametrize("attention", ["standard", "split_key", "split_value", "split_kv"])
