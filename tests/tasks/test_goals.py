@@ -92,8 +92,35 @@ def test_hiding_leaves_goals_labels_ends_and_padding_alone(goal_files):
         known = zip(one["input_ids"], ids.tolist(), one["slot_places"], strict=False)
         hidden += [new == unknown for old, new, place in known if place and old != unknown]
         assert all(new in (old, unknown) for new, old in zip(ids.tolist(), one["input_ids"], strict=False))
-    # Three in ten as a whole slot, and of the others some by themselves.
+    # Three in ten with the whole slot, and of the others some by themselves.
     assert 0.3 < sum(hidden) / len(hidden) < 0.7
+
+
+def test_a_batch_without_slots_has_nothing_to_renew(goal_files):
+    train = Goals.examples(goal_files).train
+    task = Goals.prepared(train)
+    batch = task.collate([task.features(Utterance(one.text, one.goal)) for one in train[:8]])
+    assert set(batch["slot_labels"].flatten().tolist()) == {-100, task.state["slot_labels"].index("O")}
+
+
+def test_a_renewed_word_is_unknown_and_spelt_like_one_of_a_slot(goal_files, monkeypatch):
+    monkeypatch.setattr("twofold.tasks.goals.RENEWED", 1.0)
+    monkeypatch.setattr("twofold.tasks.goals.hidden", lambda batch, tokenizer: batch)
+    train = [one for one in Goals.examples(goal_files).train if one.slots][:16]
+    task = Goals.prepared(train)
+    features = [task.features(one) for one in train]
+    batch = task.collate(features)
+    spellings = {
+        tuple(cues) for one in features for cues, place in zip(one["cue_ids"], one["slot_places"], strict=True) if place
+    }
+    for row, one in enumerate(features):
+        for column, place in enumerate(one["slot_places"]):
+            word, cues = batch["input_ids"][row, column].item(), batch["cue_ids"][row, column].tolist()
+            if place:
+                assert word == task.tokenizer.unk_token_id
+                assert tuple(cues) in spellings
+            else:
+                assert (word, cues) == (one["input_ids"][column], one["cue_ids"][column])
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ from twofold.tasks.spans import spans_of
 from twofold.tasks.task import IGNORED, Features, Task, batches
 from twofold.tasks.words import SPELLING, Place, encoded, hidden, learned_tokenizer, short_words
 
-# Share of slots whose value a training batch does not show.
-UNSHOWN = 0.3
+# Share of slots whose value is a new one in a training batch.
+RENEWED = 0.3
 # Words beyond which a text is cut, with a beginning and an end.
 LONGEST = 512
 # The class of what is out of scope; no goal can be called so.
@@ -96,15 +96,18 @@ class Goals(Task[Utterance]):
         return {**features, "slot_labels": labels, "slot_places": [0, *inside, 0], "labels": goal}
 
     def collate(self, batch: Sequence[Features]) -> dict[str, Tensor]:
-        """With some slots' values and some words hidden, anew every time.
+        """With some slots' values renewed and some words hidden, anew every time.
 
-        Names and titles will be new ones: what stands around a value must do to find it.
+        Names and titles will be new ones, so a renewed value is of words that nobody has seen, each spelt like one of
+        some slot of the batch: what stands around must do to find it.
         """
         made = super().collate(batch)
         ids, cues, places = made["input_ids"], made["cue_ids"], made.pop("slot_places")
-        unshown = (torch.rand(len(ids), int(places.max()) + 1).gather(1, places) < UNSHOWN) & (places > 0)
-        ids = ids.masked_fill(unshown, self.tokenizer.unk_token_id)
-        cues[..., 1:SPELLING].masked_fill_(unshown[..., None], self.tokenizer.pad_token_id)
+        in_slot = places > 0
+        renewed = (torch.rand(len(ids), int(places.max()) + 1).gather(1, places) < RENEWED) & in_slot
+        ids = ids.masked_fill(renewed, self.tokenizer.unk_token_id)
+        spellings = cues[in_slot]
+        cues[renewed] = spellings[torch.randint(max(len(spellings), 1), (int(renewed.sum()),))]
         return hidden({**made, "input_ids": ids, "cue_ids": cues}, self.tokenizer)
 
     def scores(self, model: PreTrainedModel, examples: Sequence[Utterance]) -> dict[str, float]:
