@@ -8,7 +8,7 @@ import torch
 from twofold.data.examples import Slot, Utterance
 from twofold.data.files import DataError
 from twofold.tasks.calibration import best_temperature, best_threshold, expected_calibration_error
-from twofold.tasks.goals import Goals
+from twofold.tasks.goals import Found, Goals
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.runs import open_run, read_task, task_class
 from twofold.tasks.spans import spans_of
@@ -44,6 +44,36 @@ def test_what_is_out_of_scope_has_neither_goal_nor_slots(goal_run):
     assert told["confidence"] > 0
 
 
+def test_evidence_is_not_shared_with_other_goals(goal_run):
+    task, model = open_run(goal_run).task, open_run(goal_run).model
+    logits = torch.full((3, len(task.state["goals"])), -8.0)
+    logits[0, 1], logits[1, 1:3], logits[2, 0] = 4.0, 4.0, 4.0
+    best, confidence, evidence = task._best(model, logits)
+    assert best[:2].tolist() == [1, 1]
+    assert confidence[0] > 0.9 > confidence[1]
+    assert evidence[0] == evidence[1] > 0.9 > 0.1 > evidence[2]
+
+
+def test_what_is_out_of_scope_does_not_move_the_temperature(goal_run, goal_files):
+    run = open_run(goal_run)
+    dev = Goals.examples(goal_files).dev
+    inside, outside = ([one for one in dev if (one.goal is None) == out] for out in (False, True))
+    found = []
+    for part in (inside, [*inside, *outside], outside):
+        run.task.tune(run.model, part)
+        found.append(run.model.config.goal_temperature)
+    # The last has nothing to go by, and leaves it as it was.
+    assert found == [found[0]] * 3
+
+
+def test_before_it_is_tuned_confidence_decides(goal_run):
+    task = open_run(goal_run).task
+    assert 0 <= task.state["threshold"] <= 1
+    task.state["threshold"] = None
+    assert task.is_accepted(Found("a", 0.6, 0.1, ()))
+    assert not task.is_accepted(Found("a", 0.4, 0.9, ()))
+
+
 @pytest.mark.parametrize(
     "text", ["", " ", "🎉", "電気をつけて", "أطفئ الأنوار", "e\u0301te\u0301", "a" * 5000, "\0", "x\ty\nz"]
 )
@@ -75,9 +105,10 @@ def test_labels_and_spans_are_each_others_inverse(goal_files):
 
 
 def test_hiding_leaves_goals_labels_ends_and_padding_alone(goal_files):
-    train = Goals.examples(goal_files).train[:64]
+    train = Goals.examples(goal_files).train
     task = Goals.prepared(train)
     features = [task.features(one) for one in train]
+    torch.manual_seed(0)
     batch = task.collate(features)
     assert set(batch) == {"input_ids", "cue_ids", "attention_mask", "labels", "slot_labels"}
     unknown, pad = task.tokenizer.unk_token_id, task.tokenizer.pad_token_id
@@ -92,8 +123,8 @@ def test_hiding_leaves_goals_labels_ends_and_padding_alone(goal_files):
         known = zip(one["input_ids"], ids.tolist(), one["slot_places"], strict=False)
         hidden += [new == unknown for old, new, place in known if place and old != unknown]
         assert all(new in (old, unknown) for new, old in zip(ids.tolist(), one["input_ids"], strict=False))
-    # Three in ten with the whole slot, and of the others some by themselves.
-    assert 0.3 < sum(hidden) / len(hidden) < 0.7
+    # 15 in 100 with the whole slot, and of the others 30 by themselves: 40.
+    assert 0.33 < sum(hidden) / len(hidden) < 0.48
 
 
 def test_a_batch_without_slots_has_nothing_to_renew(goal_files):

@@ -18,7 +18,12 @@ def chain_loss(scores: Tensor, truth: Tensor, moves: Tensor) -> Tensor:
         truth: (B, T); tokens with -100 are not in the chain.
         moves: (L + 1, L) scores of a row's label being followed by a column's; the last row is the start.
     """
-    scores, moves = scores.float(), moves.float()
+    # Sums of many small parts, which bfloat16 would lose.
+    with torch.autocast(scores.device.type, enabled=False):
+        return _loss(scores.float(), truth, moves.float())
+
+
+def _loss(scores: Tensor, truth: Tensor, moves: Tensor) -> Tensor:
     # Labelled tokens first, in their order, so that the rest is a tail.
     order = (truth == IGNORED).int().argsort(dim=1, stable=True)
     scores = scores.gather(1, order[..., None].expand_as(scores))

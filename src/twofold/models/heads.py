@@ -136,7 +136,6 @@ class GoalOutput(ModelOutput):
     loss: Tensor | None = None
     goal_logits: Tensor | None = None  # (B, goals)
     slot_logits: Tensor | None = None  # (B, T, slot labels)
-    slot_moves: Tensor | None = None  # (slot labels + 1, slot labels): of each, or the start, to the next
     confidence: Tensor | None = None  # (B,): the best goal's probability, at the configured temperature
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
@@ -169,16 +168,15 @@ class Goal(Head):
         found = self._hidden(input_ids, attention_mask, **options)
         x = self.dropout(found.last_hidden_state)
         goals, slots = self.goal(pooled(x, attention_mask, self.config.pooling)), self.slots(x)
-        moves, losses = self.moves.weight.T, []
+        losses = []
         if labels is not None and (labels != -100).any():
             losses.append(cross_entropy(goals.float(), labels))
         if slot_labels is not None and (slot_labels != -100).any():
-            losses.append(chain_loss(slots, slot_labels, moves))
+            losses.append(chain_loss(slots, slot_labels, self.moves.weight.T))
         return GoalOutput(
             loss=torch.stack(losses).sum() if losses else None,
             goal_logits=goals,
             slot_logits=slots,
-            slot_moves=moves,
             confidence=(goals.float() / self.config.goal_temperature).softmax(-1).amax(-1),
             hidden_states=found.hidden_states,
             attentions=found.attentions,

@@ -1,7 +1,7 @@
 """From an utterance to its goal, slots and confidence, or to the word that it is none of ours.
 
 Goals are classes, with one more for what is out of scope; slots are BIO tags of words. On the dev split a temperature
-makes confidences honest, and a threshold says below which an utterance is rejected.
+makes confidences honest, and a threshold says how much must speak for a goal lest the utterance is rejected.
 """
 
 import re
@@ -29,7 +29,9 @@ from twofold.tasks.task import IGNORED, Features, Task, batches
 from twofold.tasks.words import SPELLING, Place, encoded, hidden, learned_tokenizer, short_words
 
 # Share of slots whose value is a new one in a training batch.
-RENEWED = 0.3
+RENEWED = 0.15
+# The confidence that is believed while nothing is tuned yet, in training.
+UNTUNED = 0.5
 # Words beyond which a text is cut, with a beginning and an end.
 LONGEST = 512
 # The class of what is out of scope; no goal can be called so.
@@ -44,10 +46,15 @@ class Read(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a model makes of an utterance."""
+    """What a model makes of an utterance.
+
+    confidence is the goal's probability among all; evidence, between 0 and 1 as well, is what speaks for it by itself,
+    however much speaks for others: two goals that are alike share confidence, but both are in scope.
+    """
 
     goal: str
     confidence: float
+    evidence: float
     slots: tuple[Slot, ...]
 
 
@@ -70,7 +77,8 @@ class Goals(Task[Utterance]):
             "slots": slots_of_goals(train),
             "goals": [OUTSIDE, *sorted({one.goal for one in train if one.goal})],
             "slot_labels": ["O", *(f"{place}-{name}" for name in slots for place in "BI")],
-            "threshold": 0.5,
+            # Of evidence, once it is tuned.
+            "threshold": None,
         }
         return cls(tokenizer, state)
 
@@ -114,7 +122,7 @@ class Goals(Task[Utterance]):
         """Accuracies in per cent.
 
         goal_accuracy and slot_f1 (seqeval's, over words) are of what is in scope; exact_match wants goal and all slots,
-        and rejection of what is out of scope. out_of_scope_auroc ranks by confidence; calibration_error is the expected
+        and rejection of what is out of scope. out_of_scope_auroc ranks by evidence; calibration_error is the expected
         one of the best goal's confidence.
         """
         return self.judged(examples, self.found(model, [one.text for one in examples]))
@@ -134,7 +142,7 @@ class Goals(Task[Utterance]):
         if any(outside) and not all(outside):
             from sklearn.metrics import roc_auc_score
 
-            scores["out_of_scope_auroc"] = float(roc_auc_score(outside, [-what.confidence for what in found]))
+            scores["out_of_scope_auroc"] = float(roc_auc_score(outside, [-what.evidence for what in found]))
         return scores
 
     def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
@@ -153,13 +161,13 @@ class Goals(Task[Utterance]):
     def tune(self, model: PreTrainedModel, dev: Sequence[Utterance]) -> None:
         logits, _ = self._logits(model, [self.read(one.text) for one in dev])
         truth = torch.tensor([self.state["goals"].index(one.goal or OUTSIDE) for one in dev])
-        config = cast("EncoderConfig", model.config)
-        config.goal_temperature = best_temperature(logits, truth)
-        weights = self._weights(model, logits)
-        confidence, best = weights[:, 1:].max(1)
-        self.state["threshold"] = best_threshold(
-            confidence.tolist(), (best + 1 == truth).tolist(), (truth == 0).tolist()
-        )
+        outside = truth == 0
+        # What is outside has no right goal: only what is inside tells whether confidence is honest.
+        if not outside.all():
+            cast("EncoderConfig", model.config).goal_temperature = best_temperature(logits[~outside], truth[~outside])
+        best, _, evidence = self._best(model, logits)
+        right = best == truth
+        self.state["threshold"] = best_threshold(evidence.tolist(), right.tolist(), outside.tolist())
 
     def read(self, text: str) -> Read:
         """The words of a text, as far as a model reads it."""
@@ -173,12 +181,13 @@ class Goals(Task[Utterance]):
         """The best goal of every text, accepted or not."""
         read = [self.read(text) for text in texts]
         logits, tag_logits = self._logits(model, read)
-        confidence, best = self._weights(model, logits)[:, 1:].max(1)
+        told = zip(*(tensor.tolist() for tensor in self._best(model, logits)), strict=True)
         moves = cast("EncoderForGoal", model).moves.weight.detach().float().cpu().T
         found = []
-        for one, sure, place, scores in zip(read, confidence.tolist(), best.tolist(), tag_logits, strict=True):
-            goal = self.state["goals"][place + 1]
-            found.append(Found(goal, sure, spans_of(one.words, self._slot_tags.best(scores, moves, goal))))
+        for one, (place, confidence, evidence), scores in zip(read, told, tag_logits, strict=True):
+            goal = self.state["goals"][place]
+            slots = spans_of(one.words, self._slot_tags.best(scores, moves, goal))
+            found.append(Found(goal, confidence, evidence, slots))
         return found
 
     @torch.no_grad()
@@ -201,12 +210,17 @@ class Goals(Task[Utterance]):
     def _slot_tags(self) -> SlotTags:
         return SlotTags(self.state["slot_labels"], self.state["slots"])
 
-    def _weights(self, model: PreTrainedModel, logits: Tensor) -> Tensor:
-        return (logits / cast("EncoderConfig", model.config).goal_temperature).softmax(-1)
+    @staticmethod
+    def _best(model: PreTrainedModel, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Of every row the place of the best goal, what is out of scope being none, its confidence and its evidence."""
+        confidence, best = (logits / cast("EncoderConfig", model.config).goal_temperature).softmax(-1)[:, 1:].max(1)
+        # In double precision, for a logit of 17 is 1 in single.
+        return best + 1, confidence, logits[:, 1:].amax(1).double().sigmoid()
 
     def is_accepted(self, found: Found) -> bool:
         """Whether it is believed, and not taken to be out of scope."""
-        return found.confidence >= self.state["threshold"]
+        threshold = self.state["threshold"]
+        return found.confidence >= UNTUNED if threshold is None else found.evidence >= threshold
 
     def is_exact(self, example: Utterance, found: Found) -> bool:
         """Whether goal and all slots are right, or what is out of scope is rejected."""
