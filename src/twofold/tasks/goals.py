@@ -84,7 +84,7 @@ class Goals(Task[Utterance]):
 
     @classmethod
     def settings(cls, size: str) -> dict[str, Any]:
-        return {"epochs": 14.0, "batch_size": 64, "learning_rate": {"tiny": 2e-3, "small": 1e-3, "base": 5e-4}[size]}
+        return {"epochs": 12.0, "batch_size": 64, "learning_rate": {"tiny": 2e-3, "small": 1e-3, "base": 5e-4}[size]}
 
     def config(self, options: ModelOptions) -> PreTrainedConfig:
         labels = {"num_labels": len(self.state["goals"]), "num_slot_labels": len(self.state["slot_labels"])}
