@@ -8,7 +8,7 @@ import torch
 from twofold.data.examples import Slot, Utterance
 from twofold.data.files import DataError
 from twofold.tasks.calibration import best_temperature, best_threshold, expected_calibration_error
-from twofold.tasks.goals import Goals
+from twofold.tasks.goals import Found, Goals
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.runs import open_run, read_task, task_class
 from twofold.tasks.spans import spans_of
@@ -44,6 +44,36 @@ def test_what_is_out_of_scope_has_neither_goal_nor_slots(goal_run):
     assert told["confidence"] > 0
 
 
+def test_evidence_is_not_shared_with_other_goals(goal_run):
+    task, model = open_run(goal_run).task, open_run(goal_run).model
+    logits = torch.full((3, len(task.state["goals"])), -8.0)
+    logits[0, 1], logits[1, 1:3], logits[2, 0] = 4.0, 4.0, 4.0
+    best, confidence, evidence = task._best(model, logits)
+    assert best[:2].tolist() == [1, 1]
+    assert confidence[0] > 0.9 > confidence[1]
+    assert evidence[0] == evidence[1] > 0.9 > 0.1 > evidence[2]
+
+
+def test_what_is_out_of_scope_does_not_move_the_temperature(goal_run, goal_files):
+    run = open_run(goal_run)
+    dev = Goals.examples(goal_files).dev
+    inside, outside = ([one for one in dev if (one.goal is None) == out] for out in (False, True))
+    found = []
+    for part in (inside, [*inside, *outside], outside):
+        run.task.tune(run.model, part)
+        found.append(run.model.config.goal_temperature)
+    # The last has nothing to go by, and leaves it as it was.
+    assert found == [found[0]] * 3
+
+
+def test_before_it_is_tuned_confidence_decides(goal_run):
+    task = open_run(goal_run).task
+    assert 0 <= task.state["threshold"] <= 1
+    task.state["threshold"] = None
+    assert task.is_accepted(Found("a", 0.6, 0.1, ()))
+    assert not task.is_accepted(Found("a", 0.4, 0.9, ()))
+
+
 @pytest.mark.parametrize(
     "text", ["", " ", "🎉", "電気をつけて", "أطفئ الأنوار", "e\u0301te\u0301", "a" * 5000, "\0", "x\ty\nz"]
 )
@@ -67,25 +97,80 @@ def test_labels_and_spans_are_each_others_inverse(goal_files):
     names = task.state["slot_labels"]
     for one in train[:200]:
         features = task.features(one)
-        read = task._read(one.text)
-        tags = [names[features["slot_labels"][first]] for first in read.firsts]
-        assert spans_of(read.words, tags) == one.slots
+        tags = [names[label] for label in features["slot_labels"][1:-1]]
+        assert spans_of(task.read(one.text).words, tags) == one.slots
+        inside = features["slot_places"][1:-1]
+        assert [place > 0 for place in inside] == [tag != "O" for tag in tags]
+        assert sorted({place for place in inside if place}) == list(range(1, len(one.slots) + 1))
 
 
-def test_garbling_leaves_goals_labels_and_padding_alone(goal_files):
-    train = Goals.examples(goal_files).train[:32]
+def test_hiding_leaves_goals_labels_ends_and_padding_alone(goal_files):
+    train = Goals.examples(goal_files).train
+    task = Goals.prepared(train)
+    features = [task.features(one) for one in train]
+    torch.manual_seed(0)
+    batch = task.collate(features)
+    assert set(batch) == {"input_ids", "cue_ids", "attention_mask", "labels", "slot_labels"}
+    unknown, pad = task.tokenizer.unk_token_id, task.tokenizer.pad_token_id
+    hidden = []
+    for row, one in enumerate(features):
+        length = len(one["input_ids"])
+        ids, cues = batch["input_ids"][row], batch["cue_ids"][row]
+        assert batch["slot_labels"][row, :length].tolist() == one["slot_labels"]
+        assert (ids[length:] == pad).all()
+        assert (cues[length:] == pad).all()
+        assert ids[[0, length - 1]].tolist() == [one["input_ids"][0], one["input_ids"][-1]]
+        known = zip(one["input_ids"], ids.tolist(), one["slot_places"], strict=False)
+        hidden += [new == unknown for old, new, place in known if place and old != unknown]
+        assert all(new in (old, unknown) for new, old in zip(ids.tolist(), one["input_ids"], strict=False))
+    # 15 in 100 with the whole slot, and of the others 30 by themselves: 40.
+    assert 0.33 < sum(hidden) / len(hidden) < 0.48
+
+
+def test_a_batch_without_slots_has_nothing_to_renew(goal_files):
+    train = Goals.examples(goal_files).train
+    task = Goals.prepared(train)
+    batch = task.collate([task.features(Utterance(one.text, one.goal)) for one in train[:8]])
+    assert set(batch["slot_labels"].flatten().tolist()) == {-100, task.state["slot_labels"].index("O")}
+
+
+def test_a_renewed_word_is_unknown_and_spelt_like_one_of_a_slot(goal_files, monkeypatch):
+    monkeypatch.setattr("twofold.tasks.goals.RENEWED", 1.0)
+    monkeypatch.setattr("twofold.tasks.goals.hidden", lambda batch, tokenizer: batch)
+    train = [one for one in Goals.examples(goal_files).train if one.slots][:16]
     task = Goals.prepared(train)
     features = [task.features(one) for one in train]
     batch = task.collate(features)
-    assert set(batch) == {"input_ids", "attention_mask", "labels", "slot_labels"}
+    spellings = {
+        tuple(cues) for one in features for cues, place in zip(one["cue_ids"], one["slot_places"], strict=True) if place
+    }
     for row, one in enumerate(features):
-        length = len(one["input_ids"])
-        assert batch["slot_labels"][row, :length].tolist() == one["slot_labels"]
-        assert (batch["input_ids"][row, length:] == task.tokenizer.pad_token_id).all()
-        assert batch["input_ids"][row, [0, length - 1]].tolist() == [one["input_ids"][0], one["input_ids"][-1]]
-    whole = torch.cat([batch["input_ids"][row, : len(one["input_ids"])] for row, one in enumerate(features)])
-    changed = (whole != torch.tensor([token for one in features for token in one["input_ids"]])).float().mean()
-    assert 0.02 < changed < 0.5
+        for column, place in enumerate(one["slot_places"]):
+            word, cues = batch["input_ids"][row, column].item(), batch["cue_ids"][row, column].tolist()
+            if place:
+                assert word == task.tokenizer.unk_token_id
+                assert tuple(cues) in spellings
+            else:
+                assert (word, cues) == (one["input_ids"][column], one["cue_ids"][column])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", []),
+        ("Set it to 20%, anna's way", ["Set", "it", "to", "20", "%", ",", "anna", "'", "s", "way"]),
+        ("spiel für Zoë!", ["spiel", "für", "Zoë", "!"]),
+        ("電気を10分", ["電", "気", "を", "10", "分"]),
+        ("word " * 600, ["word"] * 510),
+    ],
+)
+def test_a_text_is_read_by_words_up_to_the_longest(goal_files, text, words):
+    task = Goals.prepared(Goals.examples(goal_files).train)
+    read = task.read(text)
+    assert [text[start:end] for start, end in read.words] == words
+    assert {name: len(of) for name, of in read.features.items()} == dict.fromkeys(
+        ("input_ids", "cue_ids"), len(words) + 2
+    )
 
 
 @pytest.mark.parametrize("attention", ["standard", "split_key", "split_value", "split_kv"])

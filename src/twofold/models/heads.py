@@ -17,6 +17,8 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils.generic import can_return_tuple
 
+from twofold.models.chain import chain_loss
+
 
 def pooled(x: Tensor, attention_mask: Tensor | None, how: str) -> Tensor:
     """One vector a sentence, (B, C) of (B, T, C): the mean of its tokens, its first or its last (the stop token)."""
@@ -147,6 +149,8 @@ class Goal(Head):
             raise ValueError(f"num_slot_labels must be at least 1 for goals with slots, got {config.num_slot_labels}")
         self.goal = nn.Linear(config.hidden_size, config.num_labels)
         self.slots = nn.Linear(config.hidden_size, config.num_slot_labels)
+        # From the label before, or the start, to scores of the next one.
+        self.moves = nn.Linear(config.num_slot_labels + 1, config.num_slot_labels, bias=False)
 
     @can_return_tuple
     def forward(
@@ -157,15 +161,18 @@ class Goal(Head):
         slot_labels: Tensor | None = None,
         **options: Any,
     ) -> GoalOutput:
-        """labels (B,) of goals and slot_labels (B, T); -100 marks what has none. The loss is the sum of both means."""
+        """labels (B,) of goals and slot_labels (B, T); -100 marks what has none.
+
+        The loss is the sum of both means, that of a sentence's slot labels being one of chains.
+        """
         found = self._hidden(input_ids, attention_mask, **options)
         x = self.dropout(found.last_hidden_state)
         goals, slots = self.goal(pooled(x, attention_mask, self.config.pooling)), self.slots(x)
-        losses = [
-            cross_entropy(logits.flatten(0, -2).float(), truth.flatten())
-            for logits, truth in ((goals, labels), (slots, slot_labels))
-            if truth is not None and (truth != -100).any()
-        ]
+        losses = []
+        if labels is not None and (labels != -100).any():
+            losses.append(cross_entropy(goals.float(), labels))
+        if slot_labels is not None and (slot_labels != -100).any():
+            losses.append(chain_loss(slots, slot_labels, self.moves.weight.T))
         return GoalOutput(
             loss=torch.stack(losses).sum() if losses else None,
             goal_logits=goals,

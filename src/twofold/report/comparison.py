@@ -19,7 +19,7 @@ from twofold.models.maps import self_weights
 from twofold.tasks.calibration import Bin, reliability
 from twofold.tasks.goals import Found, Goals
 from twofold.tasks.runs import Run, open_run, read_task
-from twofold.tasks.task import batches
+from twofold.tasks.task import Features, batches
 from twofold.training.folder import read_metrics
 
 OUTSIDE = "out of scope"
@@ -117,7 +117,7 @@ def compare(folders: Sequence[Path], utterances: Sequence[str], describe: Descri
     if lacking := [name for name in ("dev", "test") if name in splits.missing]:
         raise ValueError(f"{source} has no {lacking[0]} split to compare runs on")
     times = _milliseconds(runs, [one.text for one in splits.dev[:TIMED]])
-    averaged = [_ids(runs[0], one.text) for one in splits.dev[:AVERAGED]]
+    averaged = [_goals(runs[0]).read(one.text).features for one in splits.dev[:AVERAGED]]
     arms = [
         _arm(run, record["options"]["attention"], splits.dev, splits.test, utterances, averaged, speed, describe)
         for run, record, speed in zip(runs, records, times, strict=True)
@@ -128,7 +128,7 @@ def compare(folders: Sequence[Path], utterances: Sequence[str], describe: Descri
         data=source,
         settings=records[0]["settings"],
         # Every token counts once, so a text of T tokens counts T times 1 / T.
-        uniform=len(averaged) / sum(map(len, averaged)),
+        uniform=len(averaged) / _tokens(averaged),
     )
 
 
@@ -165,19 +165,14 @@ def calibration(comparison: Comparison, place: int) -> list[Bin]:
 @torch.no_grad()
 def look(run: Run, text: str) -> Look:
     """A model's attention in a text: the true split weights, its own slot on the diagonal."""
-    tokenizer, longest = run.task.tokenizer, run.model.config.max_position_embeddings
-    read = tokenizer(text, return_offsets_mapping=True, truncation=True, max_length=longest)
-    names = tokenizer.convert_ids_to_tokens(read["input_ids"])
-    tokens = [
-        (text[start:end] or "␣") if name not in tokenizer.all_special_tokens else name
-        for name, (start, end) in zip(names, read["offset_mapping"], strict=True)
-    ]
-    ids = torch.tensor([read["input_ids"]], device=run.model.device)
-    maps = run.model(input_ids=ids, output_attentions=True).attentions
-    kept = self_weights(run.model, input_ids=ids)
+    tokenizer, read = run.task.tokenizer, _goals(run).read(text)
+    [(_, batch)] = batches([read.features], tokenizer.pad_token_id)
+    batch = {name: tensor.to(run.model.device) for name, tensor in batch.items()}
+    maps = run.model(**batch, output_attentions=True).attentions
+    kept = self_weights(run.model, **batch)
     return Look(
         text=text,
-        tokens=tokens,
+        tokens=[tokenizer.bos_token, *(text[start:end] for start, end in read.words), tokenizer.eos_token],
         maps=[weights[0].float().cpu() for weights in maps],
         kept=[weights[0].float().cpu() for weights in kept],
     )
@@ -189,7 +184,7 @@ def _arm(
     dev: Sequence[Utterance],
     test: Sequence[Utterance],
     utterances: Sequence[str],
-    averaged: Sequence[list[int]],
+    averaged: Sequence[Features],
     milliseconds: float,
     describe: Describe | None,
 ) -> Arm:
@@ -214,20 +209,19 @@ def _arm(
     )
 
 
-def _kept(run: Run, texts: Sequence[list[int]]) -> Tensor:
+def _kept(run: Run, texts: Sequence[Features]) -> Tensor:
     """Mean self weight (layers, heads) over all tokens of the texts."""
     totals = []
-    for _, batch in batches([{"input_ids": ids} for ids in texts], run.task.tokenizer.pad_token_id):
+    for _, batch in batches(texts, run.task.tokenizer.pad_token_id):
         batch = {name: tensor.to(run.model.device) for name, tensor in batch.items()}
         mask = batch["attention_mask"][:, None]
         weights = self_weights(run.model, **batch)
         totals.append(torch.stack([(layer * mask).sum((0, 2)).double().cpu() for layer in weights]))
-    return torch.stack(totals).sum(0) / sum(map(len, texts))
+    return torch.stack(totals).sum(0) / _tokens(texts)
 
 
-def _ids(run: Run, text: str) -> list[int]:
-    longest = run.model.config.max_position_embeddings
-    return run.task.tokenizer(text, truncation=True, max_length=longest)["input_ids"]
+def _tokens(texts: Sequence[Features]) -> int:
+    return sum(len(one["input_ids"]) for one in texts)
 
 
 def _milliseconds(runs: Sequence[Run], texts: Sequence[str]) -> list[float]:

@@ -13,7 +13,7 @@ SCORES = {
     "exact_match": ("exact match, %", 1, "goal and every slot right; what is out of scope rejected"),
     "goal_accuracy": ("goal accuracy, %", 1, "of what is in scope"),
     "slot_f1": ("slot F1, %", 1, "of what is in scope"),
-    "out_of_scope_auroc": ("out-of-scope AUROC", 3, "how well confidence tells what is out of scope; 1 is best"),
+    "out_of_scope_auroc": ("out-of-scope AUROC", 3, "how well it is told what is out of scope; 1 is best"),
     "calibration_error": ("calibration error", 3, "how far confidence is from accuracy; 0 is best"),
 }
 CONFUSED = 9

@@ -1,11 +1,12 @@
 """From an utterance to its goal, slots and confidence, or to the word that it is none of ours.
 
-Goals are classes, with one more for what is out of scope; slots are BIO tags of words, read at a word's first token. On
-the dev split a temperature makes confidences honest, and a threshold says below which an utterance is rejected.
+Goals are classes, with one more for what is out of scope; slots are BIO tags of words. On the dev split a temperature
+makes confidences honest, and a threshold says how much must speak for a goal lest the utterance is rejected.
 """
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self, cast
 
@@ -17,40 +18,43 @@ from twofold.data.bio import tags_of
 from twofold.data.examples import Slot, Splits, Utterance
 from twofold.data.goals import goals
 from twofold.data.readers import check_known, labels_of, read_goals
-from twofold.data.vocabulary import train_tokenizer
 from twofold.models.configs import EncoderConfig
 from twofold.models.encoder import EncoderForGoal
 from twofold.tasks.calibration import best_temperature, best_threshold, expected_calibration_error
-from twofold.tasks.hiding import some_hidden
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.sizes import sized
-from twofold.tasks.slots import counted, likeliest
+from twofold.tasks.slots import SlotTags, slots_of_goals
 from twofold.tasks.spans import spans_of
 from twofold.tasks.task import IGNORED, Features, Task, batches
+from twofold.tasks.words import SPELLING, Place, encoded, hidden, learned_tokenizer, short_words
 
-WORD = re.compile(r"\w+|[^\w\s]")
-# Shares of slots whose value a training batch garbles, and of tokens that it does not show.
-GARBLED, HIDDEN = 0.3, 0.05
-# Tokens beyond which a text is cut.
+# Share of slots whose value is a new one in a training batch.
+RENEWED = 0.15
+# The confidence that is believed while nothing is tuned yet, in training.
+UNTUNED = 0.5
+# Words beyond which a text is cut, with a beginning and an end.
 LONGEST = 512
 # The class of what is out of scope; no goal can be called so.
 OUTSIDE = ""
 
 
 class Read(NamedTuple):
-    """A text as the model sees it: places of its words, every word's first token, places of the tokens, the tokens."""
+    """A text as the model sees it: places of its words, and ids and cues of them between a beginning and an end."""
 
-    words: list[tuple[int, int]]
-    firsts: list[int]
-    offsets: list[tuple[int, int]]
-    ids: list[int]
+    words: list[Place]
+    features: Features
 
 
 class Found(NamedTuple):
-    """What a model makes of an utterance."""
+    """What a model makes of an utterance.
+
+    confidence is the goal's probability among all; evidence, between 0 and 1 as well, is what speaks for it by itself,
+    however much speaks for others: two goals that are alike share confidence, but both are in scope.
+    """
 
     goal: str
     confidence: float
+    evidence: float
     slots: tuple[Slot, ...]
 
 
@@ -67,55 +71,58 @@ class Goals(Task[Utterance]):
 
     @classmethod
     def prepared(cls, train: Sequence[Utterance]) -> Self:
-        tokenizer = train_tokenizer([one.text for one in train], "bpe", size=2048, lowercase=True, ends="both")
+        tokenizer = learned_tokenizer(one.text[start:end] for one in train for start, end in short_words(one.text))
         slots = sorted({slot.name for one in train for slot in one.slots})
-        words = [tags_of(tuple(word.span() for word in WORD.finditer(one.text)), one.slots) for one in train]
         state = {
-            "slots": counted(train, words),
+            "slots": slots_of_goals(train),
             "goals": [OUTSIDE, *sorted({one.goal for one in train if one.goal})],
             "slot_labels": ["O", *(f"{place}-{name}" for name in slots for place in "BI")],
-            "threshold": 0.5,
+            # Of evidence, once it is tuned.
+            "threshold": None,
         }
         return cls(tokenizer, state)
 
     @classmethod
     def settings(cls, size: str) -> dict[str, Any]:
-        return {"epochs": 14.0, "batch_size": 64, "learning_rate": {"tiny": 2e-3, "small": 1e-3, "base": 5e-4}[size]}
+        return {"epochs": 12.0, "batch_size": 64, "learning_rate": {"tiny": 2e-3, "small": 1e-3, "base": 5e-4}[size]}
 
     def config(self, options: ModelOptions) -> PreTrainedConfig:
         labels = {"num_labels": len(self.state["goals"]), "num_slot_labels": len(self.state["slot_labels"])}
         return sized(EncoderConfig, options, len(self.tokenizer), max_position_embeddings=LONGEST, **labels)
 
     def features(self, example: Utterance) -> Features:
-        """Numbers of the tokens, their slot labels, the goal, and in which slot (from 1 on) a token is."""
-        words, firsts, offsets, ids = self._read(example.text)
-        slot_labels, slot_places = [IGNORED] * len(ids), [0] * len(ids)
-        for first, tag in zip(firsts, tags_of(tuple(words), example.slots), strict=True):
-            slot_labels[first] = self.state["slot_labels"].index(tag)
-        for number, slot in enumerate(example.slots, 1):
-            for token, (start, end) in enumerate(offsets):
-                if start < slot.end and slot.start < end:
-                    slot_places[token] = number
+        """Of the words, their slot labels, the goal, and in which slot (from 1 on) a word is."""
+        words, features = self.read(example.text)
+        tags = tags_of(tuple(words), example.slots)
+        labels = [IGNORED, *(self.state["slot_labels"].index(tag) for tag in tags), IGNORED]
+        starts = [slot.start for slot in example.slots]
+        inside = [
+            sum(start < word.end for start in starts) if tag != "O" else 0
+            for word, tag in zip(words, tags, strict=True)
+        ]
         goal = self.state["goals"].index(example.goal or OUTSIDE)
-        return {"input_ids": ids, "slot_labels": slot_labels, "slot_places": slot_places, "labels": goal}
+        return {**features, "slot_labels": labels, "slot_places": [0, *inside, 0], "labels": goal}
 
     def collate(self, batch: Sequence[Features]) -> dict[str, Tensor]:
-        """With some slots' values garbled and some tokens hidden, anew every time.
+        """With some slots' values renewed and some words hidden, anew every time.
 
-        Names and titles will be new ones: what stands around a value must do to find it.
+        Names and titles will be new ones, so a renewed value is of words that nobody has seen, each spelt like one of
+        some slot of the batch: what stands around must do to find it.
         """
         made = super().collate(batch)
-        ids, places = made["input_ids"], made.pop("slot_places")
-        garbled = (torch.rand(len(ids), int(places.max()) + 1).gather(1, places) < GARBLED) & (places > 0)
-        special = len(self.tokenizer.all_special_ids)
-        ids = torch.where(garbled, torch.randint(special, len(self.tokenizer), ids.shape), ids)
-        return {**made, "input_ids": some_hidden(ids, self.tokenizer, HIDDEN)}
+        ids, cues, places = made["input_ids"], made["cue_ids"], made.pop("slot_places")
+        in_slot = places > 0
+        renewed = (torch.rand(len(ids), int(places.max()) + 1).gather(1, places) < RENEWED) & in_slot
+        ids = ids.masked_fill(renewed, self.tokenizer.unk_token_id)
+        spellings = cues[in_slot]
+        cues[renewed] = spellings[torch.randint(max(len(spellings), 1), (int(renewed.sum()),))]
+        return hidden({**made, "input_ids": ids, "cue_ids": cues}, self.tokenizer)
 
     def scores(self, model: PreTrainedModel, examples: Sequence[Utterance]) -> dict[str, float]:
         """Accuracies in per cent.
 
         goal_accuracy and slot_f1 (seqeval's, over words) are of what is in scope; exact_match wants goal and all slots,
-        and rejection of what is out of scope. out_of_scope_auroc ranks by confidence; calibration_error is the expected
+        and rejection of what is out of scope. out_of_scope_auroc ranks by evidence; calibration_error is the expected
         one of the best goal's confidence.
         """
         return self.judged(examples, self.found(model, [one.text for one in examples]))
@@ -135,7 +142,7 @@ class Goals(Task[Utterance]):
         if any(outside) and not all(outside):
             from sklearn.metrics import roc_auc_score
 
-            scores["out_of_scope_auroc"] = float(roc_auc_score(outside, [-what.confidence for what in found]))
+            scores["out_of_scope_auroc"] = float(roc_auc_score(outside, [-what.evidence for what in found]))
         return scores
 
     def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
@@ -152,57 +159,68 @@ class Goals(Task[Utterance]):
         return f"{prediction['text']}\n  {goal} ({prediction['confidence']:.0%}){': ' + slots if slots else ''}"
 
     def tune(self, model: PreTrainedModel, dev: Sequence[Utterance]) -> None:
-        logits, _ = self._logits(model, [self._read(one.text) for one in dev])
+        logits, _ = self._logits(model, [self.read(one.text) for one in dev])
         truth = torch.tensor([self.state["goals"].index(one.goal or OUTSIDE) for one in dev])
-        config = cast("EncoderConfig", model.config)
-        config.goal_temperature = best_temperature(logits, truth)
-        weights = self._weights(model, logits)
-        confidence, best = weights[:, 1:].max(1)
-        self.state["threshold"] = best_threshold(
-            confidence.tolist(), (best + 1 == truth).tolist(), (truth == 0).tolist()
-        )
+        outside = truth == 0
+        # What is outside has no right goal: only what is inside tells whether confidence is honest.
+        if not outside.all():
+            cast("EncoderConfig", model.config).goal_temperature = best_temperature(logits[~outside], truth[~outside])
+        best, _, evidence = self._best(model, logits)
+        right = best == truth
+        self.state["threshold"] = best_threshold(evidence.tolist(), right.tolist(), outside.tolist())
 
-    def _read(self, text: str) -> Read:
-        told = self.tokenizer(text, return_offsets_mapping=True, truncation=True, max_length=LONGEST)
-        offsets, words, firsts = told["offset_mapping"], [], []
-        for word in WORD.finditer(text):
-            touched = (place for place, (start, end) in enumerate(offsets) if start < word.end() and word.start() < end)
-            # A word beyond the longest text that a model reads has no token.
-            if (first := next(touched, None)) is not None:
-                words.append(word.span())
-                firsts.append(first)
-        return Read(words, firsts, offsets, list(told["input_ids"]))
+    def read(self, text: str) -> Read:
+        """The words of a text, as far as a model reads it."""
+        words = short_words(text)[: LONGEST - 2]
+        ids, cues = encoded(self.tokenizer, (text[start:end] for start, end in words), self._vocabulary)
+        none = [self.tokenizer.pad_token_id] * SPELLING
+        ids = [self.tokenizer.bos_token_id, *ids, self.tokenizer.eos_token_id]
+        return Read(words, {"input_ids": ids, "cue_ids": [none, *cues, none]})
 
     def found(self, model: PreTrainedModel, texts: Sequence[str]) -> list[Found]:
         """The best goal of every text, accepted or not."""
-        read = [self._read(text) for text in texts]
+        read = [self.read(text) for text in texts]
         logits, tag_logits = self._logits(model, read)
-        confidence, best = self._weights(model, logits)[:, 1:].max(1)
+        told = zip(*(tensor.tolist() for tensor in self._best(model, logits)), strict=True)
+        moves = cast("EncoderForGoal", model).moves.weight.detach().float().cpu().T
         found = []
-        for one, sure, place, of_tags in zip(read, confidence.tolist(), best.tolist(), tag_logits, strict=True):
-            goal = self.state["goals"][place + 1]
-            tags = likeliest(of_tags, self.state["slot_labels"], goal, self.state["slots"])
-            found.append(Found(goal, sure, spans_of(one.words, tags)))
+        for one, (place, confidence, evidence), scores in zip(read, told, tag_logits, strict=True):
+            goal = self.state["goals"][place]
+            slots = spans_of(one.words, self._slot_tags.best(scores, moves, goal))
+            found.append(Found(goal, confidence, evidence, slots))
         return found
 
     @torch.no_grad()
     def _logits(self, model: PreTrainedModel, read: Sequence[Read]) -> tuple[Tensor, list[Tensor]]:
         """Of the goals (N, goals), and for every text of its words' tags (words, labels)."""
         goals, tags = torch.zeros(len(read), len(self.state["goals"])), [torch.empty(0)] * len(read)
-        for places, batch in batches([{"input_ids": one.ids} for one in read], self.tokenizer.pad_token_id):
+        for places, batch in batches([one.features for one in read], self.tokenizer.pad_token_id):
             out = model(**{name: tensor.to(model.device) for name, tensor in batch.items()})
             goals[places] = out.goal_logits.float().cpu()
             slots = out.slot_logits.float().cpu()
             for row, place in enumerate(places):
-                tags[place] = slots[row, read[place].firsts]
+                tags[place] = slots[row, 1 : 1 + len(read[place].words)]
         return goals, tags
 
-    def _weights(self, model: PreTrainedModel, logits: Tensor) -> Tensor:
-        return (logits / cast("EncoderConfig", model.config).goal_temperature).softmax(-1)
+    @cached_property
+    def _vocabulary(self) -> dict[str, int]:
+        return self.tokenizer.get_vocab()
+
+    @cached_property
+    def _slot_tags(self) -> SlotTags:
+        return SlotTags(self.state["slot_labels"], self.state["slots"])
+
+    @staticmethod
+    def _best(model: PreTrainedModel, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Of every row the place of the best goal, what is out of scope being none, its confidence and its evidence."""
+        confidence, best = (logits / cast("EncoderConfig", model.config).goal_temperature).softmax(-1)[:, 1:].max(1)
+        # In double precision, for a logit of 17 is 1 in single.
+        return best + 1, confidence, logits[:, 1:].amax(1).double().sigmoid()
 
     def is_accepted(self, found: Found) -> bool:
         """Whether it is believed, and not taken to be out of scope."""
-        return found.confidence >= self.state["threshold"]
+        threshold = self.state["threshold"]
+        return found.confidence >= UNTUNED if threshold is None else found.evidence >= threshold
 
     def is_exact(self, example: Utterance, found: Found) -> bool:
         """Whether goal and all slots are right, or what is out of scope is rejected."""

@@ -19,7 +19,7 @@ from twofold.tasks import TASKS
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.task import Task
 
-FILE, VERSION = "task.json", 1
+FILE, VERSION = "task.json", 2
 # What task.json holds; tuned: nothing is left to be done but to use it.
 FIELDS: dict[str, Any] = {
     "task": str, "state": dict, "options": dict, "settings": dict, "choices": dict, "data": str | None, "tuned": bool,

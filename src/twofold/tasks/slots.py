@@ -1,13 +1,13 @@
-"""Which slots a goal has, how long they are, and the likeliest tags of a sentence's words under both.
+"""The likeliest tags of a sentence's words, with slots that its goal is known to have.
 
-Learned by counting in the training split. A tag by itself is often unsure where a slot with a new value begins or ends;
-taken together, tags may only begin and go on as slots do, with slots that the goal is known to have.
+A tag by itself is often unsure where a slot with a new value begins or ends; taken together, tags may only begin and go
+on as slots do.
 """
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,40 +15,43 @@ from torch import Tensor
 from twofold.data.examples import Utterance
 from twofold.tasks.spans import best_path
 
-# How much the counts weigh beside what the model says.
-WEIGHT = 0.5
 
-
-def counted(train: Sequence[Utterance], tags: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """Plain JSON: the slots of every goal, and how likely a word of a slot is followed by another one of it."""
+def slots_of_goals(train: Iterable[Utterance]) -> dict[str, list[str]]:
+    """Names of the slots that occur with every goal."""
     slots: dict[str, set[str]] = {}
-    begun, gone_on = Counter[str](), Counter[str]()
-    for one, words in zip(train, tags, strict=True):
-        slots.setdefault(one.goal or "", set()).update(slot.name for slot in one.slots)
-        begun.update(tag[2:] for tag in words if tag[0] == "B")
-        gone_on.update(tag[2:] for tag in words if tag[0] == "I")
-    goes_on = {name: (gone_on[name] + 0.5) / (begun[name] + gone_on[name] + 1) for name in sorted(begun)}
-    return {"of_goal": {goal: sorted(names) for goal, names in sorted(slots.items())}, "goes_on": goes_on}
+    for one in train:
+        if one.goal is not None:
+            slots.setdefault(one.goal, set()).update(slot.name for slot in one.slots)
+    return {goal: sorted(names) for goal, names in sorted(slots.items())}
 
 
-def likeliest(logits: Tensor, labels: Sequence[str], goal: str, counts: Mapping[str, Any]) -> list[str]:
-    """The best tags of a sentence's words, (words, labels) -> one of `labels` a word, with slots of the goal alone."""
-    names = set(counts["of_goal"].get(goal, ()))
-    places = [place for place, label in enumerate(labels) if label == "O" or label[2:] in names]
-    if not len(logits) or len(places) == 1:
-        return ["O"] * len(logits)
-    allowed = [labels[place] for place in places]
-    scores = logits.float().log_softmax(-1)[:, places]
-    # From the start as from no slot: nothing goes on there.
-    moves = torch.tensor([[_move(one, next_one, counts["goes_on"]) for next_one in allowed] for one in (*allowed, "O")])
-    return [allowed[place] for place in best_path(scores, moves)]
+class Allowed(NamedTuple):
+    """Labels that a goal's words may have, their places among all, and which may never follow which."""
+
+    labels: list[str]
+    places: list[int]
+    never: Tensor
 
 
-def _move(before: str, after: str, goes_on: Mapping[str, float]) -> float:
-    """Of a tag to the next: its weighted log-probability as far as it is about slots going on or ending."""
-    if after[0] == "I" and before[2:] != after[2:]:
-        return -math.inf
-    if before == "O":
-        return 0.0
-    stays = goes_on[before[2:]]
-    return WEIGHT * math.log(stays if after[0] == "I" else 1 - stays)
+class SlotTags:
+    """Chooses tags together: `labels` are all there are, `slots` names those of every goal."""
+
+    def __init__(self, labels: Sequence[str], slots: Mapping[str, Sequence[str]]) -> None:
+        self.labels, self.slots = labels, slots
+        self._allowed = cache(self._find_allowed)
+
+    def best(self, scores: Tensor, moves: Tensor, goal: str) -> list[str]:
+        """Tags of words with these scores (words, labels); moves (labels + 1, labels) as a chain has them."""
+        labels, places, never = self._allowed(goal)
+        if not len(scores) or len(labels) == 1:
+            return ["O"] * len(scores)
+        moves = moves[[*places, len(self.labels)]][:, places].masked_fill(never, -math.inf)
+        return [labels[place] for place in best_path(scores[:, places], moves)]
+
+    def _find_allowed(self, goal: str) -> Allowed:
+        names = self.slots.get(goal, ())
+        places = [place for place, label in enumerate(self.labels) if label == "O" or label[2:] in names]
+        labels = [self.labels[place] for place in places]
+        # From the start as from no slot: nothing goes on there.
+        never = [[after[0] == "I" and before[2:] != after[2:] for after in labels] for before in (*labels, "O")]
+        return Allowed(labels, places, torch.tensor(never))

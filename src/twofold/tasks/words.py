@@ -75,8 +75,10 @@ def encoded(
 ) -> tuple[list[int], list[list[int]]]:
     """Ids of words, and of their cues; a cue that is not known is padding, which adds nothing."""
     words = list(words)
-    ids = [vocabulary.get(f"word:{word.lower()}", tokenizer.unk_token_id) for word in words]
-    return ids, [[vocabulary.get(cue, tokenizer.pad_token_id) for cue in cues_of(word)] for word in words]
+    # Asked once: a tokenizer looks its special tokens up every time.
+    unknown, pad = tokenizer.unk_token_id, tokenizer.pad_token_id
+    ids = [vocabulary.get(f"word:{word.lower()}", unknown) for word in words]
+    return ids, [[vocabulary.get(cue, pad) for cue in cues_of(word)] for word in words]
 
 
 def hidden(batch: dict[str, Tensor], tokenizer: PreTrainedTokenizerBase) -> dict[str, Tensor]:
