@@ -349,6 +349,16 @@ def test_texts_alone_are_cut_at_the_end(tmp_path):
         read_texts(folder(tmp_path, tiny_txt="abc") / "tiny.txt")
 
 
+def test_texts_a_line(tmp_path):
+    lines = "".join(json.dumps({"id": n, "text": f"text {n}\nof two lines"}) + "\n" for n in range(20))
+    got = read_texts(folder(tmp_path, train_jsonl=lines))
+    assert sorted([*got.train, *got.dev, *got.test]) == sorted(f"text {n}\nof two lines" for n in range(20))
+    assert (len(got.dev), len(got.test), got.cut) == (2, 2, ("dev", "test"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"train\.jsonl:1: field 'text' is empty"):
+        read_texts(folder(tmp_path / "empty", train_jsonl='{"text": " "}'))
+
+
 def test_labels_that_train_lacks():
     good, strange = Utterance("a", "x", (Slot("s", 0, 1),)), Utterance("a", "x", (Slot("t", 0, 1),))
     check_known(Splits([good], [good], [Utterance("b", None)]), labels_of)

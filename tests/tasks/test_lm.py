@@ -10,6 +10,7 @@ import torch
 from tests.tasks.small import trained, unigram_nats
 from twofold.cli import main
 from twofold.data.embedded.lm import stories
+from twofold.tasks import lm
 from twofold.tasks.decoding import Decoding
 from twofold.tasks.lm import LanguageChoices, LanguageModelling
 from twofold.tasks.options import ModelOptions
@@ -95,7 +96,8 @@ def test_a_model_that_knows_nothing_is_as_perplexed_as_it_has_tokens():
 def test_words_are_scored_by_perplexity_and_the_unknown_are_counted():
     task = task_of(["a b c", "a b d"], tokenization="word", context_length=8)
     scores = task.scores(untrained(task), ["a b zebra"])
-    assert scores.keys() == {"perplexity", "unknown_words"}
+    assert scores.keys() == {"perplexity", "nats_per_token", "unknown_words"}
+    assert math.exp(scores["nats_per_token"]) == pytest.approx(scores["perplexity"])
     assert scores["unknown_words"] == pytest.approx(100 / 5)
 
 
@@ -109,6 +111,28 @@ def test_training_reads_the_whole_stream_cut_elsewhere_every_time(tokenization):
     assert first["input_ids"].shape == (8, 64)
     assert torch.equal(first["input_ids"], first["labels"])
     assert not torch.equal(first["input_ids"], second["input_ids"])
+    assert first.keys() == {"input_ids", "labels"}
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 15, 16, 17, 40])
+def test_pieces_are_what_a_stream_is_cut_into(length):
+    """Held as an array or read piece by piece: the same rows."""
+    task = task_of(["abc " * 20], context_length=8)
+    text = "abc " * 20
+    held, streamed = task.rows([text[: length - 1]]), list(task._pieces([text[: length - 1]]))
+    assert len(held) == len(streamed)
+    assert [row["input_ids"].tolist() for row in held] == [row["input_ids"] for row in streamed]
+    assert held[-1]["input_ids"].tolist() == streamed[-1]["input_ids"]
+    with pytest.raises(IndexError):
+        held[len(held)]
+
+
+def test_byte_pairs_are_learned_from_some_of_many_texts(monkeypatch):
+    texts = [f"word{n} " * 10 for n in range(30)]
+    monkeypatch.setattr("twofold.tasks.lm.CHARACTERS", sum(map(len, texts)) // 3 + 1)
+    assert list(lm._some(texts)) == texts[::3]
+    assert lm._some(texts[:3]) is not texts
+    assert list(lm._some(texts[:3])) == texts[:3]
 
 
 def test_a_text_shorter_than_the_context_is_one_row():

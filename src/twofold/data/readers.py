@@ -193,8 +193,19 @@ def _judgements(path: Path, documents: dict[str, Document]) -> dict[str, list[st
 
 
 def read_texts(path: Path | str) -> Splits[str]:
-    """Plain text for language modelling, one string a file. Where train is alone, its last 5 % are test, 5 % dev."""
-    splits = read_splits(path, (".txt",), lambda file: [text_of(file)], None)
+    """Plain text (.txt), one string a file, or {"text"} a line (.jsonl), for language modelling.
+
+    Where train is alone and one text, its last 5 % are test, and the 5 % before them dev.
+    """
+
+    def read(file: Path) -> list[str]:
+        if ".jsonl" in file.suffixes:
+            return [words_in(file, number, record, "text") for number, record in records_of(file)]
+        return [text_of(file)]
+
+    splits = read_splits(path, (".txt", ".jsonl"), read, None)
+    if len(splits.train) > 1:
+        return cut_missing(path, splits, lambda text: text)
     wanted = [name for name in ("dev", "test") if name in splits.missing]
     if not splits.train or not wanted:
         return splits

@@ -26,7 +26,7 @@ from twofold.models.layers import SelfAttention
 from twofold.models.loading import device_named
 from twofold.models.maps import self_weights
 from twofold.tasks.runs import chosen, examples_of, task_class
-from twofold.tasks.task import Features, Task
+from twofold.tasks.task import Task
 from twofold.training.folder import read_metrics
 from twofold.training.loop import fit
 from twofold.training.progress import Progress
@@ -47,7 +47,7 @@ class Laboratory:
             raise ValueError(f"a comparison needs files, which all its runs see alike, got {data}")
         self.splits = examples_of(kind, data, given.get("choices"))
         self.task: Task = kind.prepared(self.splits.train, **given)
-        self.rows: Sequence[Features] = list(self.task.rows(self.splits.train))
+        self.rows: Any = self.task.rows(self.splits.train)
         self.config = self.task.config(self.options.model)
         self.model_class = self.task.class_of(self.config)
         self.data = "embedded" if data is None else _digest(data)

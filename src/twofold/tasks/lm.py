@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -30,13 +31,16 @@ from twofold.models.recurrent import RecurrentForCausalLM
 from twofold.tasks.decoding import Decoding
 from twofold.tasks.generation import Aloud, Say, WritingTask, chance, decoded
 from twofold.tasks.options import ModelOptions
+from twofold.tasks.pieces import Pieces
 from twofold.tasks.sizes import recurrent, sized
 from twofold.tasks.task import IGNORED, Features, padded
 
 # Tokens whose logits are computed at once when scoring.
 AT_ONCE = 8192
-# Texts of a stream from which the tokenizer is learned.
-LEARNED_FROM = 10_000
+# Texts that are made tokens of at once.
+TOGETHER = 1000
+# Texts of a stream from which the tokenizer is learned; and characters from which byte pairs are, of all texts alike.
+LEARNED_FROM, CHARACTERS = 10_000, 20_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,7 +83,7 @@ class LanguageModelling(WritingTask[str]):
         kind = choices.tokenization
         if isinstance(train, Streamed):
             train = list(islice(train, LEARNED_FROM))
-        tokenizer = train_tokenizer(train, kind, size=choices.vocabulary)
+        tokenizer = train_tokenizer(_some(train) if kind == "bpe" else train, kind, size=choices.vocabulary)
         # One long text never ends; several do, and a model of them learns where.
         return cls(tokenizer, {"tokenization": kind, "context": choices.context_length, "ends": len(train) > 1})
 
@@ -97,11 +101,12 @@ class LanguageModelling(WritingTask[str]):
         ids = self._stream([example])
         return {"input_ids": ids, "labels": ids}
 
-    def rows(self, examples: Sequence[str] | Streamed[str]) -> list[Features] | Streamed[Features]:
+    def rows(self, examples: Sequence[str] | Streamed[str]) -> Sequence[Features] | Streamed[Features]:
         """Pieces of the stream, twice as long as the context: `collate` cuts one context out of each."""
         if isinstance(examples, Streamed):
             return Streamed(lambda: self._pieces(examples))
-        return list(self._pieces(examples))
+        parts = (examples[start : start + TOGETHER] for start in range(0, len(examples), TOGETHER))
+        return Pieces(np.concatenate([np.array(self._stream(part), np.int32) for part in parts]), self.state["context"])
 
     def _pieces(self, texts: Iterable[str]) -> Iterator[Features]:
         """Each begins where the one before it has its middle. No more of the stream is held than that."""
@@ -120,14 +125,20 @@ class LanguageModelling(WritingTask[str]):
         return min(len(row["input_ids"]), self.state["context"])
 
     def collate(self, batch: Sequence[Features]) -> dict[str, Tensor]:
-        """One context of every piece, beginning elsewhere every time, so that no token always has the same past."""
-        cut = []
+        """One context of every piece, beginning elsewhere every time, so that no token always has the same past.
+
+        Nothing is said of padding where there is none: a mask costs attention its fastest kernels.
+        """
+        context, cut = self.state["context"], []
         for features in batch:
             ids = features["input_ids"]
-            start = int(torch.randint(max(1, len(ids) - self.state["context"] + 1), ()))
-            ids = ids[start : start + self.state["context"]]
-            cut.append({"input_ids": ids, "labels": ids})
-        return padded(cut, self.tokenizer.pad_token_id)
+            start = int(torch.randint(max(1, len(ids) - context + 1), ()))
+            cut.append(np.asarray(ids[start : start + context]))
+        if all(len(ids) == context for ids in cut):
+            made = torch.from_numpy(np.stack(cut).astype(np.int64))
+            return {"input_ids": made, "labels": made.clone()}
+        whole = [{"input_ids": ids.tolist(), "labels": ids.tolist()} for ids in cut]
+        return padded(whole, self.tokenizer.pad_token_id)
 
     @torch.no_grad()
     def scores(self, model: PreTrainedModel, examples: Sequence[str]) -> dict[str, float]:
@@ -195,8 +206,9 @@ class LanguageModelling(WritingTask[str]):
     def _stream(self, texts: Sequence[str]) -> list[int]:
         """All texts in a row. Each begins with bos, and where texts end at all, it ends with eos."""
         stream: list[int] = []
-        for text in texts:
-            stream += [self.tokenizer.bos_token_id, *self._tokens(text)]
+        # All at once: the tokenizer shares several texts out over the processor's cores.
+        for ids in self.tokenizer(list(texts))["input_ids"] if texts else []:
+            stream += [self.tokenizer.bos_token_id, *ids]
             if self.state["ends"]:
                 stream.append(self.tokenizer.eos_token_id)
         return stream
@@ -221,3 +233,9 @@ class LanguageModelling(WritingTask[str]):
         for start in range(0, len(rows), size):
             ids, targets = zip(*rows[start : start + size], strict=True)
             yield torch.tensor(ids), torch.tensor(targets)
+
+
+def _some(texts: Sequence[str]) -> Sequence[str]:
+    """As many texts, evenly out of all, as byte pairs are learned from: more would change them little and take long."""
+    share = sum(map(len, texts)) / CHARACTERS
+    return texts if share <= 1 else texts[:: math.ceil(share)]
