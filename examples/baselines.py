@@ -79,7 +79,8 @@ def goals(task, train, examples):
     for text, inside, out in zip(texts, nearness[:, is_goal], outside, strict=True):
         places = words_in(text)
         slots = spans_of(places, tags(cut(text, places)))
-        found.append(Found(model.classes_[is_goal][inside.argmax()], 1 / (1 + math.exp(out - inside.max())), slots))
+        nearer = 1 / (1 + math.exp(out - inside.max()))
+        found.append(Found(model.classes_[is_goal][inside.argmax()], nearer, nearer, slots))
     scores = task.judged(examples, found)
     # What is nearest is not said in probabilities, so that there is nothing to be calibrated.
     del scores["calibration_error"]

@@ -18,6 +18,7 @@ from twofold.cli import arms, demo, main
 from twofold.cli.demo import ARMS
 from twofold.report.comparison import compare
 from twofold.report.goals import goals_page
+from twofold.tasks.runs import VERSION
 from twofold.training import Settings, is_finished, read_metrics
 
 HOSTILE = '<script>alert("1")</script> & <img src=x onerror=alert(2)>'
@@ -267,7 +268,7 @@ def test_where_one_fails_the_others_end_and_its_complaint_is_told(data, tmp_path
 
 def test_data_is_the_same_however_its_path_is_written(tmp_path, monkeypatch):
     settings = Settings()
-    told = {"version": 1, "task": "goals", "state": {}, "options": {}, "choices": {}, "tuned": True}
+    told = {"version": VERSION, "task": "goals", "state": {}, "options": {}, "choices": {}, "tuned": True}
     (tmp_path / "task.json").write_text(
         json.dumps(told | {"settings": settings.as_json(), "data": str(tmp_path / "goals")})
     )

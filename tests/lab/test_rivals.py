@@ -111,7 +111,7 @@ def test_is_its_formula_and_so_are_its_gradients(name, kind, T, changes):
 
 
 @each_arm
-def test_gradients_reach_the_kernels_as_standard_attention_lays_them_out(name, monkeypatch):
+def test_gradients_reach_the_kernels_as_standard_attention_lays_them_out(name):
     """(B, T, H, D) in memory, which is how a GPU's kernels lay their outputs: cuDNN's backward is wrong otherwise."""
     strides = []
 
@@ -120,8 +120,8 @@ def test_gradients_reach_the_kernels_as_standard_attention_lays_them_out(name, m
         out.register_hook(lambda gradient: strides.append(gradient.stride()))
         return out
 
-    monkeypatch.setattr("twofold.models.layers.split_attention", watched)
     layer = layer_of(name)
+    layer.attend = watched
     layer(torch.randn(2, 9, 32, dtype=torch.float64))[0].square().sum().backward()
     assert strides == [(9 * 32, 8, 32, 1)]
 

@@ -221,7 +221,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path, goal_run):
         open_run(tmp_path)
     told = read_task(goal_run) | {"version": 99}
     (tmp_path / "task.json").write_text(json.dumps(told))
-    with pytest.raises(ValueError, match="is a run of version 99, and this version of twofold reads 1"):
+    with pytest.raises(ValueError, match="is a run of version 99, and this version of twofold reads 2"):
         open_run(tmp_path)
     (tmp_path / "task.json").write_text("{")
     with pytest.raises(ValueError, match=r"task.json is not readable"):
