@@ -8,9 +8,8 @@ from rouge_score.rouge_scorer import RougeScorer
 from tests.tasks.small import trained
 from twofold.data.embedded.summarization import match_reports
 from twofold.data.examples import Pair
-from twofold.tasks.pairs import PairChoices
 from twofold.tasks.runs import open_run
-from twofold.tasks.summarization import Summarization, rouge
+from twofold.tasks.summarization import Summarization, SummaryChoices, rouge
 from twofold.tasks.summary_baselines import lead, most_telling, sentences
 
 REPORTS = match_reports(train=300, dev=30, test=30)
@@ -22,7 +21,7 @@ def run(tmp_path_factory):
     for split in ("train", "dev", "test"):
         lines = [json.dumps({"text": pair.source, "summary": pair.target}) for pair in getattr(REPORTS, split)]
         (folder / f"{split}.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    choices = PairChoices(vocabulary=600)
+    choices = SummaryChoices(vocabulary=600)
     told = trained("summarization", folder / "run", choices=choices, data=folder, steps=120, batch_size=16)
     return open_run(folder / "run"), told
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,23 +13,33 @@ from twofold.data.examples import Pair, Splits
 from twofold.data.readers import read_summaries
 from twofold.tasks.pairs import PairChoices, PairTask
 
-USUAL = PairChoices()
 # A character of a script without spaces, or a word.
 WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SummaryChoices(PairChoices):
+    """How texts are read, and summaries written."""
+
+    copies: bool = True
+    """Let a transformer copy tokens of the text: for names that training never showed."""
+
+
+USUAL = SummaryChoices()
 
 
 class Summarization(PairTask):
     name = "summarization"
     metric = "rouge_l"
-    Choices = PairChoices
+    Choices = SummaryChoices
 
     @classmethod
-    def examples(cls, data: Path | None, seed: int = 0, choices: PairChoices = USUAL) -> Splits[Pair]:
+    def examples(cls, data: Path | None, seed: int = 0, choices: SummaryChoices = USUAL) -> Splits[Pair]:
         del choices
         return match_reports(seed) if data is None else read_summaries(data)
 
     @classmethod
-    def prepared(cls, train: Sequence[Pair], choices: PairChoices = USUAL) -> Self:
+    def prepared(cls, train: Sequence[Pair], choices: SummaryChoices = USUAL) -> Self:
         return cls(*cls.learned(train, choices))
 
     @classmethod
