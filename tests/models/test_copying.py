@@ -122,8 +122,8 @@ def test_a_batch_is_generated_as_its_texts_alone(beams, side):
     together = made.generate(ids, attention_mask=(ids != 0).long(), **options)
     for text, found in zip(texts, together, strict=True):
         assert torch.equal(made.generate(text, **options)[0], found)
-    without = made.generate(ids, attention_mask=(ids != 0).long(), use_cache=False, **options)
-    assert torch.equal(together, without)
+    for cache in ({"use_cache": False}, {"cache_implementation": "static"}):
+        assert torch.equal(made.generate(ids, attention_mask=(ids != 0).long(), **cache, **options), together)
 
 
 def test_what_is_drawn_by_chance_is_a_token():
