@@ -181,3 +181,23 @@ def test_padding_on_either_side(any_tokenizer, side):
 def test_wrong_options(options, message):
     with pytest.raises(ValueError, match=message):
         train_tokenizer(TEXTS, **options)
+
+
+@pytest.mark.parametrize("text", ["the lights", " the lights", "the\n lights\t", "please the  lights"])
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_words_alike_have_the_same_tokens_wherever_they_stand(text, lowercase):
+    t = train_tokenizer(TEXTS, "bpe", size=400, alike=True, lowercase=lowercase)
+    assert t("the lights")["input_ids"] == t(text)["input_ids"][-len(t("the lights")["input_ids"]) :]
+    assert t.decode(t(text)["input_ids"]) == " ".join(text.split())
+
+
+@pytest.mark.parametrize("text", HARD)
+def test_words_alike_lose_white_space_alone(text):
+    t = train_tokenizer(TEXTS, "bpe", size=400, alike=True)
+    assert t.decode(t(text)["input_ids"]).split() == text.split()
+
+
+@pytest.mark.parametrize("kind", ["char", "word"])
+def test_only_byte_pairs_can_be_alike(kind):
+    with pytest.raises(ValueError, match=f"alike must be False unless kind is bpe, got '{kind}'"):
+        train_tokenizer(TEXTS, kind, alike=True)

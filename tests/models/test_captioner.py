@@ -190,6 +190,7 @@ def test_sizes_beside_the_decoders_name():
         ({"decoder": Seq2SeqConfig(), "vocab_size": 9}, "vocab_size must be given to the decoder's configuration"),
         ({"decoder": Seq2SeqConfig(), "tie_word_embeddings": False}, "tie_word_embeddings must be given to the dec"),
         ({"decoder": RecurrentConfig(teacher_forcing=0.5)}, "teacher_forcing must be 1 in a captioner, got 0.5"),
+        ({"decoder": Seq2SeqConfig(copies=True)}, "copies must be False in a captioner"),
         ({"channels": ()}, r"channels must be positive and at least one, got \(\)"),
         ({"num_channels": 0}, "num_channels must be at least 1, got 0"),
         ({"attention": "double"}, "attention must be one of standard"),

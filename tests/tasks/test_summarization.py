@@ -8,10 +8,12 @@ from rouge_score.rouge_scorer import RougeScorer
 from tests.tasks.small import trained
 from twofold.data.embedded.summarization import match_reports
 from twofold.data.examples import Pair
+from twofold.tasks.options import ModelOptions
 from twofold.tasks.pairs import PairChoices
 from twofold.tasks.runs import open_run
-from twofold.tasks.summarization import Summarization, rouge
+from twofold.tasks.summarization import Summarization, SummaryChoices, rouge
 from twofold.tasks.summary_baselines import lead, most_telling, sentences
+from twofold.tasks.translation import TranslationChoices
 
 REPORTS = match_reports(train=300, dev=30, test=30)
 
@@ -22,7 +24,7 @@ def run(tmp_path_factory):
     for split in ("train", "dev", "test"):
         lines = [json.dumps({"text": pair.source, "summary": pair.target}) for pair in getattr(REPORTS, split)]
         (folder / f"{split}.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    choices = PairChoices(vocabulary=600)
+    choices = SummaryChoices(vocabulary=600)
     told = trained("summarization", folder / "run", choices=choices, data=folder, steps=120, batch_size=16)
     return open_run(folder / "run"), told
 
@@ -53,6 +55,22 @@ def test_any_text_is_summarised(run, text):
 def test_nothing_cannot_be_summarised(run):
     with pytest.raises(ValueError, match="prompt must hold some text, got ''"):
         run[0].predict("")
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_copying_is_a_choice(copies):
+    task = Summarization.prepared(REPORTS.train, SummaryChoices(vocabulary=400, copies=copies))
+    assert task.config(ModelOptions()).copies is copies
+    assert not hasattr(task.config(ModelOptions(model="gru")), "copies")
+    # Only what is copied has to look the same in the middle of a text and at its beginning.
+    first, later = (task.features(Pair(text, "x"))["input_ids"] for text in ("Rovers", "the Rovers"))
+    assert (later[-len(first) :] == first) is copies
+
+
+def test_summaries_copy_unless_told_otherwise_and_translations_do_not():
+    assert SummaryChoices().copies
+    assert not PairChoices().copies
+    assert not TranslationChoices().copies
 
 
 def test_scores_are_those_of_rouge_score():

@@ -1,13 +1,14 @@
 """Tokenizers trained on the spot: characters, words, or byte pairs. What comes back is a transformers tokenizer.
 
 Ids: pad 0, bos 1, eos 2, unk 3, then sep and mask if asked for. A special token's spelling inside of a text is text:
-nobody can end a sentence by writing "</s>". Characters and byte pairs give every text back as it was.
+nobody can end a sentence by writing "</s>". Characters and byte pairs give every text back as it was, but
+for white space where words are to be alike wherever they stand.
 """
 
 from collections import Counter
 from collections.abc import Iterable
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 KINDS = ("char", "word", "bpe")
@@ -24,6 +25,7 @@ def train_tokenizer(
     lowercase: bool = False,
     min_count: int = 1,
     fallback: bool = True,
+    alike: bool = False,
     ends: str = "none",
     extra: tuple[str, ...] = (),
 ) -> PreTrainedTokenizerFast:
@@ -33,8 +35,9 @@ def train_tokenizer(
     - "word": words and signs that occur `min_count` times, the `size` most common. Others are unk.
     - "bpe": byte pairs up to a vocabulary of `size`.
 
-    `lowercase` makes A and a one. `ends` adds nothing, eos, or bos and eos. `extra` may name "sep" and "mask"; sep then
-    stands between two texts given together.
+    `lowercase` makes A and a one. `alike` is for byte pairs: a word has the same tokens after a space, after a new line
+    and at the beginning of a text, so that a model can copy it; all white space is then a single space. `ends` adds
+    nothing, eos, or bos and eos. `extra` may name "sep" and "mask"; sep then stands between two texts given together.
     """
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
@@ -49,6 +52,8 @@ def train_tokenizer(
     least = len(special) + (256 if kind == "bpe" else 1)
     if size < least:
         raise ValueError(f"size must be at least {least} for {kind} (special tokens and bytes), got {size}")
+    if alike and kind != "bpe":
+        raise ValueError(f"alike must be False unless kind is bpe, got {kind!r}")
     signs = list(special.values())
     lower = normalizers.Lowercase() if lowercase else None
     match kind:
@@ -56,12 +61,12 @@ def train_tokenizer(
             tokenizer = _characters(
                 (text.lower() for text in texts) if lowercase else texts, signs, min_count, fallback
             )
+            if lower is not None:
+                tokenizer.normalizer = lower
         case "word":
             tokenizer = _words(texts, signs, min_count, size, lower)
         case _:
-            tokenizer = _byte_pairs(texts, signs, min_count, size, lower)
-    if lower is not None:
-        tokenizer.normalizer = lower
+            tokenizer = _byte_pairs(texts, signs, min_count, size, lower, alike)
     _frame(tokenizer, ends, "sep" in extra, trim=kind == "bpe")
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, clean_up_tokenization_spaces=False, split_special_tokens=True, **special
@@ -108,13 +113,22 @@ def _words(
 
 
 def _byte_pairs(
-    texts: Iterable[str], signs: list[str], min_count: int, size: int, lower: normalizers.Normalizer | None
+    texts: Iterable[str],
+    signs: list[str],
+    min_count: int,
+    size: int,
+    lower: normalizers.Normalizer | None,
+    alike: bool,
 ) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=alike)
     tokenizer.decoder = decoders.ByteLevel()
-    if lower is not None:
-        tokenizer.normalizer = lower
+    steps: list[normalizers.Normalizer] = [] if lower is None else [lower]
+    if alike:
+        steps += [normalizers.Strip(), normalizers.Replace(Regex(r"\s+"), " ")]
+        tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+    if steps:
+        tokenizer.normalizer = normalizers.Sequence(steps)
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         min_frequency=max(2, min_count),

@@ -67,6 +67,8 @@ class CaptionerConfig(PreTrainedConfig):
             raise ValueError(f"{lost[0]} must be given to the decoder's configuration, got it beside one")
         if isinstance(self.decoder, RecurrentConfig) and self.decoder.teacher_forcing != 1:
             raise ValueError(f"teacher_forcing must be 1 in a captioner, got {self.decoder.teacher_forcing}")
+        if isinstance(self.decoder, Seq2SeqConfig) and self.decoder.copies:
+            raise ValueError("copies must be False in a captioner: an image has no tokens to copy, got True")
         if self.vision_config is None and (not self.channels or min(self.channels) < 1):
             raise ValueError(f"channels must be positive and at least one, got {self.channels}")
         if self.num_channels < 1:

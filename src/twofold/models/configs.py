@@ -166,6 +166,8 @@ class Seq2SeqConfig(TransformerConfig):
 
     is_encoder_decoder: bool = True
     decoder_start_token_id: int | None = 1
+    # Whether tokens of the source may be copied into the answer.
+    copies: bool = False
 
     def validate_architecture(self) -> None:
         super().validate_architecture()

@@ -17,6 +17,7 @@ from transformers.utils.output_capturing import capture_outputs
 
 from twofold.models.answer_loss import answer_loss
 from twofold.models.configs import Seq2SeqConfig
+from twofold.models.copying import CopyHead, SourceOutput
 from twofold.models.encoder import EncoderModel
 from twofold.models.layers import CachedCrossAttention, Layer, SelfAttention
 from twofold.models.pretrained import Stack, TwofoldPreTrainedModel
@@ -27,9 +28,24 @@ class Seq2SeqPreTrainedModel(TwofoldPreTrainedModel):
 
 
 class Seq2SeqEncoder(EncoderModel):
-    """The encoder's side: an encoder like any other."""
+    """The encoder's side: an encoder like any other, which tells what it has read where that is to be copied."""
 
     config_class = Seq2SeqConfig
+
+    # `generate` hands on what is named here, and drops the rest without a word.
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        cue_ids: Tensor | None = None,
+        **options: Any,
+    ) -> BaseModelOutput:
+        found = super().forward(input_ids, attention_mask, position_ids, inputs_embeds, cue_ids, **options)
+        if not self.config.copies or not isinstance(found, BaseModelOutput):
+            return found
+        return SourceOutput(**found, source_ids=input_ids)
 
 
 class Seq2SeqDecoder(Stack):
@@ -158,7 +174,10 @@ class Seq2SeqModel(Seq2SeqPreTrainedModel):
 
 
 class Seq2SeqForConditionalGeneration(Seq2SeqPreTrainedModel, GenerationMixin):
-    """Logits of every next token of the answer. With `labels` alone the decoder reads them shifted by one."""
+    """Logits of every next token of the answer. With `labels` alone the decoder reads them shifted by one.
+
+    Where the configuration says `copies`, logits are log-probabilities, of the vocabulary and the source's tokens.
+    """
 
     _tied_weights_keys = {
         "model.decoder.embedding.tokens.weight": "model.encoder.embedding.tokens.weight",
@@ -170,6 +189,7 @@ class Seq2SeqForConditionalGeneration(Seq2SeqPreTrainedModel, GenerationMixin):
         super().__init__(config)
         self.model = Seq2SeqModel(config)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.copying = CopyHead(config) if config.copies else None
         self.post_init()
 
     @can_return_tuple
@@ -194,6 +214,14 @@ class Seq2SeqForConditionalGeneration(Seq2SeqPreTrainedModel, GenerationMixin):
             **options,
         )
         logits = self.lm_head(found.last_hidden_state)
+        if self.copying is not None:
+            source_ids = getattr(options.get("encoder_outputs"), "source_ids", input_ids)
+            if source_ids is None:
+                raise ValueError("copies needs the source's tokens: give input_ids, or encoder_outputs with source_ids")
+            source = found.encoder_last_hidden_state
+            logits = self.copying(
+                found.last_hidden_state, logits, source, source_ids, attention_mask, decoder_input_ids
+            )
         loss: Any = None
         if labels is not None:
             loss = answer_loss(self, logits, labels, smoothing, options.get("num_items_in_batch"))

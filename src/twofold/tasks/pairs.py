@@ -30,6 +30,8 @@ class PairChoices:
     """Most tokens, byte pairs of both sides together."""
     beams: int = 1
     """Beginnings kept at every step when the model is scored or predicts; 1 is greedy, more is slower and better."""
+    copies: bool = False
+    """Let a transformer copy tokens of the source: for names that training never showed."""
 
     def __post_init__(self) -> None:
         if self.beams < 1:
@@ -46,14 +48,16 @@ class PairTask(WritingTask[Pair]):
     def learned(cls, train: Sequence[Pair], choices: PairChoices) -> tuple[Any, dict[str, Any]]:
         """Tokenizer and state. What is written may get half as long again as what was ever seen, and a little."""
         texts = [text for pair in train for text in (pair.source, pair.target)]
-        tokenizer = train_tokenizer(texts, "bpe", size=choices.vocabulary, ends="eos")
+        tokenizer = train_tokenizer(texts, "bpe", size=choices.vocabulary, alike=choices.copies, ends="eos")
         longest = max(map(len, tokenizer([pair.target for pair in train])["input_ids"]))
-        return tokenizer, {"beams": choices.beams, "longest": min(longest * 3 // 2 + 10, LONGEST)}
+        longest = min(longest * 3 // 2 + 10, LONGEST)
+        return tokenizer, {"beams": choices.beams, "copies": choices.copies, "longest": longest}
 
     def config(self, options: ModelOptions) -> PreTrainedConfig:
         if options.model != "transformer":
             return recurrent(options, len(self.tokenizer))
-        return sized(Seq2SeqConfig, options, len(self.tokenizer), max_position_embeddings=LONGEST)
+        more = {"max_position_embeddings": LONGEST, "copies": self.state["copies"]}
+        return sized(Seq2SeqConfig, options, len(self.tokenizer), **more)
 
     def features(self, example: Pair) -> Features:
         return {"input_ids": self._cut(example.source), "labels": self._cut(example.target)}
