@@ -1,4 +1,4 @@
-"""The results files as the Markdown tables of README.md and docs/results.md.
+"""The results files as the Markdown tables of README.md and docs/results/speed.md.
 
     .venv/bin/python benchmarks/tables.py benchmarks/results/*.json
 
