@@ -167,7 +167,7 @@ def _compare(task: str, chosen: Compare, words: list[str], is_beside: bool) -> i
     done = read_records(chosen.out / RECORDS)
     check_data(lab, done, chosen.out)
     runs = len(plan.grid()) + len(plan.arms) * len(plan.seeds) * len(plan.budgets) - len(done)
-    beside = Beside(words, 0 if is_beside else min(chosen.at_once, runs) - 1)
+    beside = Beside(words, 0 if is_beside else max(0, min(chosen.at_once, runs) - 1))
     watcher = _Silent() if is_beside else _Quiet(beside) if chosen.json else _Lines(beside, plan)
     try:
         records = work(lab, chosen.out, watcher)

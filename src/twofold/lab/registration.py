@@ -135,7 +135,8 @@ def followed(registration: Registration, records: Sequence[Record]) -> list[str]
             (
                 f"{_run(one.key)} saw {one.tokens:,}"
                 for one in ours
-                if abs(one.tokens - one.budget) > SLACK * one.budget
+                # One that diverged ended where it did.
+                if one.value is not None and abs(one.tokens - one.budget) > SLACK * one.budget
             ),
         ),
         *_early(registration, ours),

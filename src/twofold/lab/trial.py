@@ -8,13 +8,14 @@ import hashlib
 import math
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from twofold.data.hub import is_hub
@@ -104,7 +105,7 @@ class Laboratory:
             fit(
                 model,
                 self.rows,
-                self.task.collate,
+                _Apart(self.task.collate, key.seed),
                 settings=settings,
                 folder=folder,
                 evaluate=looks,
@@ -160,6 +161,20 @@ class Laboratory:
     def _tokens_a_step(self) -> float:
         total = sum(map(self.task.tokens_of, self.rows))
         return total / -(-len(self.rows) // self.options.settings.batch_size)
+
+
+class _Apart:
+    """Collates by a chance of its own: what a model draws, for dropout say, does not change what it is shown."""
+
+    def __init__(self, collate: Callable[[list[Features]], Mapping[str, Tensor]], seed: int) -> None:
+        self.collate, self.state = collate, torch.Generator().manual_seed(seed).get_state()
+
+    def __call__(self, rows: list[Features]) -> Mapping[str, Tensor]:
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(self.state)
+            made = self.collate(rows)
+            self.state = torch.get_rng_state()
+        return made
 
 
 class _Looks:
