@@ -71,13 +71,15 @@ class Laboratory:
     def run(self, key: Key, folder: Path, progress: Progress | None = None) -> Record:
         """Train what `key` names in a folder of its own, which is gone afterwards."""
         steps = self.steps(key.budget)
-        every = max(1, steps // self.options.own.looks)
-        log_steps = min(LOG_STEPS, every)
+        # A look needs a line of the metrics at its step, so that a whole number of lines lies between two looks.
+        every = -(-steps // self.options.own.looks)
+        lines = -(-every // LOG_STEPS)
+        log_steps = -(-every // lines)
         settings = self._settings(
             learning_rate=key.lr,
             seed=key.seed,
             steps=steps,
-            evaluate_steps=every // log_steps * log_steps,
+            evaluate_steps=lines * log_steps,
             log_steps=log_steps,
             save_seconds=None,
         )
