@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ from twofold.lab.records import FILE, read_records
 from twofold.lab.registration import read_registration
 from twofold.lab.trial import Laboratory
 from twofold.report.lab.study import read_study
+from twofold.tasks import TASKS
+from twofold.tasks.runs import task_class
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = [f"{name}={value}" for name, value in quick.SIZE.items()]
@@ -247,6 +250,7 @@ def test_a_plan_that_will_not_do_is_refused_in_a_line(old, new, complaint, tmp_p
         (["lm", "--options", "dropout=NaN"], "option dropout must be a number, got nan"),
         (["lm", "--data", "nowhere"], "nowhere"),
         (["lm", "--data", "hub:someone/something"], "a comparison needs files"),
+        (["--register", "plan.toml", "--out", "plan.toml"], "plan.toml must be a folder, and is a file"),
         (["lm", "--out", "plan.toml"], "plan.toml must be a folder, and is a file"),
     ],
 )
@@ -422,6 +426,40 @@ def test_gpus_are_those_that_the_user_left_visible(count, visible, found, monkey
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert _gpus() == found
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_it_is_known_whether_less_is_better(task):
+    kind = task_class(task)
+    assert (kind.metric in compare.LOWER) is not kind.higher_is_better
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (lambda key: key.arm == "standard", "not judged: "),
+        (lambda key: key.arm == "split_kv" and (key.phase, key.seed) == ("final", 1), "not judged: "),
+        (lambda key: key.lr == 1e-2, "exploratory: "),
+    ],
+)
+def test_what_diverged_is_reported(bad, said, data, tmp_path, monkeypatch, capsys):
+    run = Laboratory.run
+
+    def diverging(lab, key, folder, progress=None):
+        record = run(lab, key, folder, progress)
+        return replace(record, value=None, curve=()) if bad(key) else record
+
+    monkeypatch.setattr(Laboratory, "run", diverging)
+    assert main(words(data, tmp_path / "lab", "--json")) == 0
+    assert json.loads(capsys.readouterr().out)["verdicts"][0].startswith(said)
+
+
+def test_a_single_token_is_a_step(data, tmp_path):
+    out = tmp_path / "lab"
+    command = words(data, out, "--json")
+    command[command.index("--tokens") + 1] = "1"
+    assert main(command) == 0
+    assert {record.tokens for record in read_records(out / FILE)} == {quick.STEP}
 
 
 def test_where_everything_diverges_nothing_is_judged(data, tmp_path, capsys):

@@ -152,7 +152,9 @@ def test_a_score_that_is_no_number_is_a_divergence(lab, tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(("steps", "looks", "seen"), [(1, 10, 1), (7, 7, 7), (77, 2, 2), (120, 3, 3), (60, 1, 1), (9, 5, 5)])
+@pytest.mark.parametrize(
+    ("steps", "looks", "seen"), [(1, 10, 1), (7, 7, 7), (77, 2, 2), (120, 3, 3), (60, 1, 1), (9, 5, 5)]
+)
 def test_there_are_as_many_looks_as_asked_for(steps, looks, seen, data, tmp_path):
     size = quick.SIZE | {"looks": looks, "batch_size": 1, "context_length": 4}
     lab = Laboratory(quick.plan(size=size, metric="perplexity"), data)

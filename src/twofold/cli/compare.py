@@ -97,6 +97,8 @@ def run(words: Sequence[str]) -> int:
         chosen = parse(Compare, words[0 if task is None else 1 :], f"twofold compare {task or ''}".strip())
     except SystemExit:  # --help
         return 0
+    if chosen.out.exists() and not chosen.out.is_dir():
+        raise ValueError(f"{chosen.out} must be a folder, and is a file")
     if chosen.register is not None:
         return _register(task, chosen, words)
     if task is None:
@@ -104,8 +106,6 @@ def run(words: Sequence[str]) -> int:
     for name, most in (("at_once", MOST_AT_ONCE), ("seeds", MOST_SEEDS)):
         if not 1 <= getattr(chosen, name) <= most:
             raise ValueError(f"{name} must be from 1 to {most}, got {getattr(chosen, name)}")
-    if chosen.out.exists() and not chosen.out.is_dir():
-        raise ValueError(f"{chosen.out} must be a folder, and is a file")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("processes of a comparison share its folder and nothing else: start them without torchrun")
     return _compare(task, chosen, words, is_beside)
