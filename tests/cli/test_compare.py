@@ -17,7 +17,8 @@ import torch
 from tests.lab import quick
 from twofold.cli import compare, main
 from twofold.cli.beside import BESIDE, Beside, _gpus
-from twofold.lab.arms import ARMS
+from twofold.lab.arms import ARMS, Arm
+from twofold.lab.plan import read_plan
 from twofold.lab.records import FILE, read_records
 from twofold.lab.registration import read_registration
 from twofold.lab.trial import Laboratory
@@ -476,3 +477,31 @@ def test_where_everything_diverges_nothing_is_judged(data, tmp_path, capsys):
 @pytest.mark.parametrize(("seconds", "told"), [(5, "5 s"), (100, "2 min"), (7200, "2.0 h")])
 def test_spans(seconds, told):
     assert compare._span(seconds) == told
+
+
+def test_an_arm_of_one_s_own_whatever_its_name(data, tmp_path, monkeypatch, capsys):
+    name = "mine/../<b>ü"
+    monkeypatch.setitem(ARMS, name, Arm(name=name, source="an afternoon", fields={"attention": "split_key"}))
+    out = tmp_path / "lab"
+    assert main(words(data, out, "--arms", "standard", name, "--json")) == 0
+    assert name in json.loads(capsys.readouterr().out)["verdicts"][0]
+    assert {record.arm for record in read_records(out / FILE)} == {"standard", name}
+    assert [path.name for path in tmp_path.iterdir()] == ["lab"]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "plans").glob("*.toml")), ids=lambda path: path.stem)
+def test_plans_of_the_examples_can_be_registered(path, tmp_path, capsys):
+    assert main(["compare", "--register", str(path), "--out", str(tmp_path / "lab")]) == 0
+    assert "runs of the grid" in capsys.readouterr().out
+
+
+def test_the_toy_is_the_first_experiment_in_small():
+    plan = read_plan(ROOT / "examples" / "plans" / "toy.toml")
+    lab = Laboratory(plan)
+    size = lab.sizes["standard"]
+    assert f"{size:,} parameters" in plan.question
+    assert [round(budget / size) for budget in plan.budgets] == [1, 5, 20]
+    # Whole steps, or the report would say that runs did not see their budget.
+    assert [lab.steps(budget) * 1024 for budget in plan.budgets] == list(plan.budgets)
+    # No token twice.
+    assert plan.end < sum(map(lab.task.tokens_of, lab.rows))

@@ -163,6 +163,12 @@ def test_there_are_as_many_looks_as_asked_for(steps, looks, seen, data, tmp_path
     assert record.curve[-1].tokens == record.tokens == steps * 4
 
 
+@pytest.mark.parametrize("size", [{"batch_tokens": 100}, {"batch_tokens": 100, "buckets": False}, {"batch_size": 5}])
+def test_a_run_sees_the_tokens_of_its_budget(size, data, tmp_path):
+    lab = Laboratory(quick.plan(size=quick.SIZE | {"looks": 1} | size), data)
+    assert lab.run(key(phase="grid"), tmp_path / "run").tokens == pytest.approx(12 * quick.STEP, rel=0.05)
+
+
 def test_the_smallest_budget_is_a_step(lab, tmp_path):
     record = lab.run(key()._replace(budget=1), tmp_path / "run")
     assert (record.budget, record.tokens, len(record.curve)) == (1, quick.STEP, 1)

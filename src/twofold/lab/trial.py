@@ -31,6 +31,7 @@ from twofold.tasks.runs import chosen, examples_of, task_class
 from twofold.tasks.task import Features, Task
 from twofold.training.folder import read_metrics
 from twofold.training.loop import fit
+from twofold.training.order import lengths_of, total_steps
 from twofold.training.progress import Progress
 from twofold.training.settings import Settings
 
@@ -161,8 +162,10 @@ class Laboratory:
         return parameters(config_of(arm, self.config, self.model_class, matched=matched), self.model_class)
 
     def _tokens_a_step(self) -> float:
-        total = sum(map(self.task.tokens_of, self.rows))
-        return total / -(-len(self.rows) // self.options.settings.batch_size)
+        """The mean over an epoch; batches by tokens are made by the loop's own rule."""
+        settings = self._settings(epochs=1.0, steps=None)
+        steps = total_steps(settings, len(self.rows), lengths_of(settings, self.rows))
+        return sum(map(self.task.tokens_of, self.rows)) / steps
 
 
 class _Apart:
