@@ -142,7 +142,7 @@ class TestRegister:
         assert before <= found.registered <= datetime.now(UTC)
         assert {"python", "twofold", "scipy"} <= set(found.versions)
         assert re.fullmatch(r"[0-9a-f]{64}", found.sha256)
-        assert [path.name for path in (tmp_path / "new").iterdir()] == ["registration.json"]
+        assert {path.name for path in (tmp_path / "new").iterdir()} == {".registration.json.lock", "registration.json"}
 
     def test_the_same_plan_again_changes_nothing(self, tmp_path):
         first = register(plan(), tmp_path)

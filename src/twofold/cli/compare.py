@@ -2,7 +2,7 @@
 
 import json
 import os
-import subprocess
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from twofold.cli.arguments import parse
+from twofold.cli.beside import BESIDE, Beside
 from twofold.tasks import TASKS
 
 USAGE = """usage: twofold compare TASK [--arms NAME ...] [--seeds N] [--lrs RATE ...] [--tokens N ...] [--out DIR] ...
@@ -50,6 +51,9 @@ NAMES = [
     "linear_path",
 ]
 
+# More are a slip of the finger.
+MOST_AT_ONCE, MOST_SEEDS = 256, 10_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class Compare:
@@ -85,6 +89,7 @@ def run(words: Sequence[str]) -> int:
         arms = "\n       ".join(" ".join(NAMES[start : start + 8]) for start in range(0, len(NAMES), 8))
         sys.stdout.write(USAGE.format(tasks=" ".join(TASKS), arms=arms) + "\n")
         return 0 if words else 2
+    is_beside, words = BESIDE in words, [word for word in words if word != BESIDE]
     task = None if words[0].startswith("-") else words[0]
     if task is not None and task not in TASKS:
         raise ValueError(f"unknown task {task!r}; there are: {', '.join(TASKS)}")
@@ -92,25 +97,34 @@ def run(words: Sequence[str]) -> int:
         chosen = parse(Compare, words[0 if task is None else 1 :], f"twofold compare {task or ''}".strip())
     except SystemExit:  # --help
         return 0
+    if chosen.out.exists() and not chosen.out.is_dir():
+        raise ValueError(f"{chosen.out} must be a folder, and is a file")
     if chosen.register is not None:
-        return _register(chosen)
+        return _register(task, chosen, words)
     if task is None:
         raise ValueError("say which task to compare on, or name a plan with --register (see twofold compare --help)")
-    if chosen.at_once < 1:
-        raise ValueError(f"at_once must be at least 1, got {chosen.at_once}")
-    return _compare(task, chosen, list(words))
+    for name, most in (("at_once", MOST_AT_ONCE), ("seeds", MOST_SEEDS)):
+        if not 1 <= getattr(chosen, name) <= most:
+            raise ValueError(f"{name} must be from 1 to {most}, got {getattr(chosen, name)}")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError("processes of a comparison share its folder and nothing else: start them without torchrun")
+    return _compare(task, chosen, words, is_beside)
 
 
-def _register(chosen: Compare) -> int:
+def _register(task: str | None, chosen: Compare, words: Sequence[str]) -> int:
     from twofold.lab.options import arm_of, options_of
     from twofold.lab.plan import read_plan
     from twofold.lab.registration import register
 
+    if said := _said(words):
+        raise ValueError(f"a plan says all that is compared: leave out {', '.join(said)}, or --register")
     plan = read_plan(chosen.register)  # type: ignore[arg-type]
     if plan.task not in TASKS:
         raise ValueError(f"{chosen.register}: task must be one of {', '.join(TASKS)}, got {plan.task!r}")
+    if task not in (None, plan.task):
+        raise ValueError(f"{chosen.register} is a plan for {plan.task}, not for {task}")
     try:
-        options_of(plan)
+        options_of(plan.task, plan.size)
         for name in plan.arms:
             arm_of(name)
     except ValueError as error:
@@ -122,72 +136,94 @@ def _register(chosen: Compare) -> int:
     sys.stdout.write(
         f"{chosen.out}/registration.json: registered {fixed.registered:%Y-%m-%d %H:%M} UTC, sha256 {fixed.sha256}\n"
         f"  {len(plan.grid())} runs of the grid, then {finals} to compare\n"
-        f"Next: twofold compare {plan.task} --out {chosen.out}\n"
+        f"Next: {_again(plan.task, chosen)}\n"
     )
     return 0
 
 
-def _compare(task: str, chosen: Compare, words: list[str]) -> int:
-    from twofold.lab.compare import work
+def _compare(task: str, chosen: Compare, words: list[str], is_beside: bool) -> int:
+    import torch
+
+    from twofold.lab.compare import check_data, work
+    from twofold.lab.records import FILE as RECORDS
+    from twofold.lab.records import read_records
     from twofold.lab.registration import FILE, read_registration, register
     from twofold.lab.trial import Laboratory
-    from twofold.report.lab.page import write_report
-    from twofold.report.lab.study import read_study
     from twofold.training import Stopped
 
     is_fixed = (chosen.out / FILE).exists()
     plan = read_registration(chosen.out).plan if is_fixed else None
     if plan is not None and plan.task != task:
         raise ValueError(f"{chosen.out} has a comparison on {plan.task}, not on {task}")
-    if plan is None or _says_what(words):
+    if plan is None or _said(words):
         asked = _plan(task, chosen)
         if plan is not None and asked != plan:
             raise ValueError(f"{chosen.out} has a plan of its own: leave out what it says, or choose another folder")
         plan = asked
+    # More threads than cores would wait for each other.
+    torch.set_num_threads(max(1, torch.get_num_threads() // chosen.at_once))
     lab = Laboratory(plan, chosen.data, chosen.at_once)
     register(plan, chosen.out)
-    watcher = _Quiet() if chosen.json else _Lines(plan)
-    others = [_another(words, number) for number in range(1, chosen.at_once)]
+    done = read_records(chosen.out / RECORDS)
+    check_data(lab, done, chosen.out)
+    runs = len(plan.grid()) + len(plan.arms) * len(plan.seeds) * len(plan.budgets) - len(done)
+    beside = Beside(words, 0 if is_beside else max(0, min(chosen.at_once, runs) - 1))
+    watcher = _Silent() if is_beside else _Quiet(beside) if chosen.json else _Lines(beside, plan)
     try:
         records = work(lab, chosen.out, watcher)
     except Stopped as stop:
-        sys.stderr.write(
-            f"twofold: stopped; what is finished is kept (twofold compare {task} --out {chosen.out} goes on)\n"
-        )
+        if not is_beside:
+            sys.stderr.write(f"twofold: stopped; what is finished is kept ({_again(task, chosen)} goes on)\n")
         return stop.exit_code
     finally:
-        for other in others:
-            if other.poll() is None:
-                other.terminate()
-            other.wait()
+        beside.tell()
+        beside.end()
+    return 0 if is_beside else _told(chosen, len(records))
+
+
+def _told(chosen: Compare, runs: int) -> int:
+    """Write the report, and say its first sentence."""
+    from twofold.report.lab.page import write_report
+    from twofold.report.lab.study import read_study
+
     written = write_report(chosen.out)
     study = read_study(chosen.out)
     if chosen.json:
-        told = {"out": str(chosen.out), "runs": len(records), "verdicts": [one.sentence for one in study.headlines]}
+        told = {"out": str(chosen.out), "runs": runs, "verdicts": [one.sentence for one in study.headlines]}
         sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
         return 0
     for verdict in study.headlines:
         sys.stdout.write(f"{verdict.sentence}\n")
-    sys.stdout.write(f"{written[0]}: {len(records)} runs\n")
+    sys.stdout.write(f"{written[0]}: {runs} runs\n")
     return 0
 
 
-def _says_what(words: Sequence[str]) -> bool:
-    """Whether the command says what to compare, rather than only where."""
+def _again(task: str, chosen: Compare) -> str:
+    """The command that goes on with the folder's plan."""
+    data = [] if chosen.data is None else ["--data", str(chosen.data)]
+    at_once = [] if chosen.at_once == 1 else ["--at-once", str(chosen.at_once)]
+    return shlex.join(["twofold", "compare", task, "--out", str(chosen.out), *data, *at_once])
+
+
+def _said(words: Sequence[str]) -> list[str]:
+    """The options in a command that say what to compare, rather than only where."""
     names = ("--arms", "--seeds", "--lrs", "--tokens", "--metric", "--options")
-    return any(word.partition("=")[0] in names for word in words)
+    return [name for word in words if (name := word.partition("=")[0]) in names]
 
 
 def _plan(task: str, chosen: Compare) -> Any:
     """What the words of the command come to: a look around, because nobody can tell when it was planned."""
+    from twofold.lab.options import options_of
     from twofold.lab.plan import Plan
     from twofold.tasks.runs import task_class
-    from twofold.training.settings import Settings
 
-    size = dict(_option(word) for word in chosen.options)
-    kind = task_class(task)
-    usual = Settings(**kind.settings(str(size.get("size", "tiny"))))
-    metric = chosen.metric or kind.metric
+    size: dict[str, Any] = {}
+    for name, value in map(_option, chosen.options):
+        if name in size:
+            raise ValueError(f"option {name!r} is given twice")
+        size[name] = value
+    options = options_of(task, size)
+    rate, metric = options.settings.learning_rate, chosen.metric or task_class(task).metric
     return Plan(
         experiment=chosen.out.name or "compare",
         question=f"Which of {', '.join(chosen.arms)} does better on {task}?",
@@ -200,8 +236,8 @@ def _plan(task: str, chosen: Compare) -> Any:
         baseline=chosen.arms[0] if chosen.arms else "",
         primary=(),
         seeds=tuple(range(chosen.seeds)),
-        lrs=chosen.lrs or tuple(round(usual.learning_rate * share, 10) for share in (0.5, 1.0, 2.0)),
-        budgets=chosen.tokens or (_usual_tokens(task, chosen, usual, size),),
+        lrs=chosen.lrs or tuple(round(rate * share, 10) for share in (0.5, 1.0, 2.0)),
+        budgets=chosen.tokens or (_usual_tokens(task, chosen.data, options),),
         analysis="paired differences over seeds",
         stop_rule="when all runs are done",
         exploratory=True,
@@ -213,17 +249,15 @@ def _plan(task: str, chosen: Compare) -> Any:
 LOWER = ("perplexity", "nats_per_token", "nats_per_character", "bits_per_character", "calibration_error")
 
 
-def _usual_tokens(task: str, chosen: Compare, usual: Any, size: dict[str, Any]) -> int:
+def _usual_tokens(task: str, data: Path | None, options: Any) -> int:
     """What the task's own number of epochs comes to."""
-    from twofold.lab.options import choices_of
-    from twofold.tasks.runs import chosen as choices_for
-    from twofold.tasks.runs import examples_of, task_class
+    from twofold.tasks.runs import chosen, examples_of, task_class
 
     kind = task_class(task)
-    given = choices_for(kind, choices_of(kind, size))
-    train = examples_of(kind, chosen.data, given.get("choices")).train
+    given = chosen(kind, options.choices)
+    train = examples_of(kind, data, given.get("choices")).train
     made = kind.prepared(train, **given)
-    return max(1, round(usual.epochs * sum(map(made.tokens_of, made.rows(train)))))
+    return max(1, round(options.settings.epochs * sum(map(made.tokens_of, made.rows(train)))))
 
 
 def _option(word: str) -> tuple[str, Any]:
@@ -236,55 +270,64 @@ def _option(word: str) -> tuple[str, Any]:
         return name, value
 
 
-def _another(words: Sequence[str], number: int) -> subprocess.Popen[bytes]:
-    """The same command in another process, on the next GPU where there are several: it takes what is left to do."""
-    import torch
+@dataclass
+class _Silent:
+    """For a process beside another: it says nothing, and once that one is gone it begins nothing."""
 
-    told = [*_without(words, "--at-once"), "--json"]
-    environment = dict(os.environ)
-    if (count := torch.cuda.device_count()) > 1:
-        environment["CUDA_VISIBLE_DEVICES"] = str(number % count)
-    command = [sys.executable, "-m", "twofold", "compare", *told]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)  # noqa: S603
+    parent: int = field(default_factory=os.getppid)
 
+    def begins(self, key: Any, left: Sequence[Any]) -> None:
+        if os.getppid() != self.parent:
+            raise SystemExit(1)
 
-def _without(words: Sequence[str], name: str) -> list[str]:
-    kept, skip = [], False
-    for word in words:
-        if not skip and word != name and not word.startswith(f"{name}="):
-            kept.append(word)
-        skip = word == name
-    return kept
-
-
-class _Quiet:
-    def begins(self, key: Any, left: int) -> None: ...
-
-    def ended(self, record: Any, left: int) -> None: ...
+    def ended(self, record: Any) -> None: ...
 
     def note(self, text: str) -> None: ...
 
 
 @dataclass
-class _Lines:
-    """A line for every run, with the time that the rest of its phase takes if it goes on like this."""
+class _Quiet:
+    """Says only what went wrong beside it."""
+
+    beside: Beside
+
+    def begins(self, key: Any, left: Sequence[Any]) -> None:
+        self.beside.tell()
+
+    def ended(self, record: Any) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+
+@dataclass
+class _Lines(_Quiet):
+    """Two lines for every run, with the time that all the rest takes if it goes on like this."""
 
     plan: Any
     began: float = field(default_factory=time.monotonic)
-    done: int = 0
+    at_first: int | None = None
 
-    def begins(self, key: Any, left: int) -> None:
+    def begins(self, key: Any, left: Sequence[Any]) -> None:
+        super().begins(key, left)
+        rest = self._tokens(left)
+        self.at_first = self.at_first or rest
+        # Others work too, so what counts is how fast the rest gets less.
+        done = self.at_first - rest
+        span = f"; all done in about {_span((time.monotonic() - self.began) / done * rest)}" if done else ""
         told = f"{key.phase} {key.arm}, rate {key.lr:g}, seed {key.seed}, {key.budget:,} tokens"
-        self._say(f"{told} ({left} to go)")
+        self._say(f"{told} ({len(left)} of the {key.phase} to go{span})")
 
-    def ended(self, record: Any, left: int) -> None:
-        self.done += 1
+    def ended(self, record: Any) -> None:
         value = "diverged" if record.value is None else f"{record.value:.4f}"
-        rest = (time.monotonic() - self.began) / self.done * left
-        self._say(f"  {record.metric} {value}; about {_span(rest)} left of the {record.phase} runs")
+        self._say(f"  {record.metric} {value}")
 
     def note(self, text: str) -> None:
         self._say(text)
+
+    def _tokens(self, left: Sequence[Any]) -> int:
+        """Of all that is to be done; after the grid, what is compared."""
+        later = sum(self.plan.budgets) * len(self.plan.seeds) * len(self.plan.arms) if left[0].phase == "grid" else 0
+        return sum(key.budget for key in left) + later
 
     def _say(self, text: str) -> None:
         sys.stderr.write(f"{text}\n")

@@ -8,6 +8,7 @@ that was stopped, or killed, goes on where it was when it is called again, and a
 import fcntl
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -30,11 +31,12 @@ Note = Callable[[str], None]
 
 
 class Watcher(Protocol):
-    """Told how a comparison goes. `left` is the number of runs that nobody has finished yet."""
+    """Told how a comparison goes."""
 
-    def begins(self, key: Key, left: int) -> None: ...
+    def begins(self, key: Key, left: Sequence[Key]) -> None:
+        """`left` are the runs of this phase that nobody has finished yet, this one among them."""
 
-    def ended(self, record: Record, left: int) -> None: ...
+    def ended(self, record: Record) -> None: ...
 
     def note(self, text: str) -> None: ...
 
@@ -50,6 +52,7 @@ def work(lab: Laboratory, folder: Path, watcher: Watcher) -> list[Record]:
 
     while True:
         records = read_records(folder / RECORDS, note)
+        check_data(lab, records, folder)
         left = remaining(lab.plan, records, note)
         if not left:
             return records
@@ -58,13 +61,20 @@ def work(lab: Laboratory, folder: Path, watcher: Watcher) -> list[Record]:
                 # Somebody may have finished it since the records were read.
                 if not is_mine or key in {record.key for record in read_records(folder / RECORDS)}:
                     continue
-                watcher.begins(key, len(left))
+                watcher.begins(key, left)
                 record = lab.run(key, folder / RUNS / _name(key))
                 append(folder / RECORDS, record)
-                watcher.ended(record, len(left) - 1)
+                watcher.ended(record)
                 break
         else:
             time.sleep(WAIT)
+
+
+def check_data(lab: Laboratory, records: Sequence[Record], folder: Path) -> None:
+    """Raises where runs were trained on other data than this process has: nothing could be said of both together."""
+    for record in records:
+        if (found := record.environment.get("data", lab.data)) != lab.data:
+            raise ValueError(f"{folder} has runs on other data ({found}), got {lab.data}: give data as it was")
 
 
 def remaining(plan: Plan, records: Sequence[Record], note: Note = lambda text: None) -> list[Key]:
@@ -80,7 +90,7 @@ def remaining(plan: Plan, records: Sequence[Record], note: Note = lambda text: N
         for budget in plan.budgets:
             rate = rate_for(curves, arm, budget)
             if rate is None:
-                note(f"{arm} diverged at every rate of the grid and is not compared")
+                note(f"{arm} diverged at every rate of the grid and is not compared at {budget:,} tokens")
             else:
                 rates[arm, budget] = rate
     return [key for key in plan.finals(rates) if key not in done]
@@ -103,5 +113,5 @@ def _claimed(folder: Path, key: Key) -> Generator[bool]:
 
 def _name(key: Key) -> str:
     """A file's name: readable, and another for every run."""
-    digest = hashlib.sha256(repr(tuple(key)).encode()).hexdigest()[:8]
-    return f"{key.phase}-{key.arm.replace(':', '-')}-{key.seed}-{digest}"
+    digest = hashlib.sha256(repr(tuple(key)).encode(errors="surrogateescape")).hexdigest()[:16]
+    return f"{key.phase}-{re.sub('[^a-z0-9_]', '-', key.arm)[:40]}-{key.seed}-{digest}"

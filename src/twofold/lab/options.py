@@ -1,13 +1,14 @@
 """What a comparison's runs have in common, out of the plan's words: options of model and training, and its arms."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from twofold.lab.arms import ARMS, Arm
-from twofold.lab.plan import Plan
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.runs import task_class
-from twofold.tasks.task import Task
 from twofold.training.settings import Settings
 
 # What a comparison sets itself, so that no option may.
@@ -31,75 +32,63 @@ FIXED = frozenset(
         "report_to",
     ]
 )
-# Options of a comparison rather than of model or training.
-OWN: dict[str, Any] = {"looks": 10, "test": False}
 # After the name of an arm whose feed-forward keeps its width instead of being fitted to equal parameters.
 RAW = ":raw"
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Own:
+    """Options of a comparison rather than of model or training."""
+
+    looks: int = 10
+    """Looks at the dev split in a run."""
+    test: bool = False
+    """Read the test split at the end of every run that is compared."""
+
+    def __post_init__(self) -> None:
+        if self.looks < 1:
+            raise ValueError(f"looks must be at least 1, got {self.looks}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
-    """The plan's `size`, sorted by whom it concerns."""
+    """A plan's `size`, sorted by whom it concerns."""
 
     model: ModelOptions
     settings: Settings
     choices: dict[str, Any]
-    looks: int
-    """Looks at the dev split in a run."""
-    test: bool
-    """Read the test split at the end of every run that is compared."""
+    """How the task reads its data; what is not in it is as usual."""
+    own: Own
 
 
-def options_of(plan: Plan) -> Options:
+def options_of(task: str, size: Mapping[str, Any]) -> Options:
     """Raises for an option that there is not, that a comparison sets itself, or whose value is of another kind."""
-    kind = task_class(plan.task)
-    # Dropout would hide what the arms differ in, where each token is seen a few times at most.
-    usual: dict[str, dict[str, Any]] = {
-        "model": values_of(ModelOptions(dropout=0.0)),
-        "settings": values_of(Settings(**kind.settings("tiny"))),
-        "choices": values_of(kind.Choices()) if kind.Choices else {},
-        "own": OWN,
-    }
-    given: dict[str, dict[str, Any]] = {group: {} for group in usual}
-    names = sorted(set().union(*usual.values()) - FIXED)
-    for name, value in plan.size.items():
+    kind = task_class(task)
+    owners = {"model": ModelOptions, "settings": Settings, "own": Own} | (
+        {"choices": kind.Choices} if kind.Choices else {}
+    )
+    hints = {owner: get_type_hints(made) for owner, made in owners.items()}
+    names = sorted(set().union(*hints.values()) - FIXED)
+    given: dict[str, dict[str, Any]] = {owner: {} for owner in (*owners, "choices")}
+    for name, value in size.items():
         if name not in names:
             what = "is set by the comparison itself" if name in FIXED else "there is not"
             raise ValueError(f"option {name!r} {what}; there are: {', '.join(names)}")
-        group = next(group for group, values in usual.items() if name in values)
-        given[group][name] = _of_kind(name, value, usual[group][name])
-    own = OWN | given["own"]
-    if own["looks"] < 1:
-        raise ValueError(f"looks must be at least 1, got {own['looks']}")
+        owner = next(owner for owner, hint in hints.items() if name in hint)
+        given[owner][name] = _of_kind(name, value, hints[owner][name])
+    if kind.Choices:
+        # What is wrong with them is found now.
+        kind.Choices(**given["choices"])
+    # Dropout would hide what the arms differ in, where each token is seen a few times at most.
     wanted: dict[str, Any] = {"dropout": 0.0} | given["model"] | {"attention": "standard", "matched": False}
     model = ModelOptions(**wanted)
-    settings = Settings(**kind.settings(model.size) | given["settings"] | {"patience": None})
-    return Options(model=model, settings=settings, choices=given["choices"], **own)
-
-
-def choices_of(kind: type[Task], size: dict[str, Any]) -> dict[str, Any]:
-    """What of a plan's options concerns how the task reads its data."""
-    names = {one.name for one in fields(kind.Choices)} if kind.Choices else set()
-    return {name: value for name, value in size.items() if name in names}
+    settings = Settings(**kind.settings(model.size) | given["settings"] | {"patience": None, "distribution": "none"})
+    return Options(model=model, settings=settings, choices=given["choices"], own=Own(**given["own"]))
 
 
 def values_of(options: Any) -> dict[str, Any]:
     return {one.name: getattr(options, one.name) for one in fields(options)}
-
-
-def _of_kind(name: str, value: Any, usual: Any) -> Any:
-    """The value of an option, if it is what its usual one is; where that is None, nobody can say before."""
-    if isinstance(usual, tuple):
-        return tuple(value) if isinstance(value, list | tuple) else _refuse(name, value, "a list")
-    if isinstance(usual, float) and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if usual is not None and type(value) is not type(usual):
-        _refuse(name, value, f"like {usual!r}")
-    return value
-
-
-def _refuse(name: str, value: Any, expected: str) -> Any:
-    raise ValueError(f"option {name} must be {expected}, got {value!r:.60}")
 
 
 def arm_of(name: str) -> tuple[Arm, bool]:
@@ -108,3 +97,26 @@ def arm_of(name: str) -> tuple[Arm, bool]:
     if plain not in ARMS:
         raise ValueError(f"arm {name!r} is not known; there are, each with {RAW} or without: {', '.join(ARMS)}")
     return ARMS[plain], ARMS[plain].can_match and not name.endswith(RAW)
+
+
+def _of_kind(name: str, value: Any, hint: Any) -> Any:
+    """The value of an option, as what its type hint wants."""
+    # None is what an option is where it is left out.
+    [kind] = [one for one in (get_args(hint) if isinstance(hint, UnionType) else (hint,)) if one is not type(None)]
+    if get_origin(kind) is Literal:
+        expected, fits = f"one of {', '.join(get_args(kind))}", value in get_args(kind)
+    elif get_origin(kind) is tuple:
+        expected, fits = "a list of numbers", isinstance(value, list | tuple) and all(map(_is_number, value))
+        value = tuple(value) if fits else value
+    elif kind is float:
+        expected, fits = KINDS[float], _is_number(value)
+        value = float(value) if fits else value
+    else:
+        expected, fits = KINDS[kind], type(value) is kind
+    if not fits:
+        raise ValueError(f"option {name} must be {expected}, got {value!r:.60}")
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -152,7 +152,7 @@ def read_records(path: Path, note: Callable[[str], None] = lambda text: None) ->
 def append(path: Path, record: Record) -> bool:
     """Add a record, durably; False where the file has one of the same run, which stays."""
     line = (json.dumps(record.as_json(), ensure_ascii=False, allow_nan=False) + "\n").encode()
-    with _locked(path) as handle:
+    with locked(path) as handle:
         whole = _whole_lines(handle)
         if record.key in map(_key_of, whole.splitlines()):
             return False
@@ -169,7 +169,7 @@ def append(path: Path, record: Record) -> bool:
 
 
 @contextmanager
-def _locked(path: Path) -> Generator[int]:
+def locked(path: Path) -> Generator[int]:
     """The file, for this process alone; the kernel lets go however the process ends."""
     import fcntl
 

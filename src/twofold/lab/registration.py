@@ -15,7 +15,7 @@ from twofold.lab.pairs import end_runs
 from twofold.lab.plan import Plan
 from twofold.lab.rates import rate_curves, rate_for
 from twofold.lab.records import FILE as RECORDS
-from twofold.lab.records import Key, Record
+from twofold.lab.records import Key, Record, locked
 
 FILE = "registration.json"
 PACKAGES = ("twofold", "torch", "transformers", "numpy", "scipy")
@@ -44,12 +44,20 @@ def register(plan: Plan, folder: Path) -> Registration:
     """
     if reason := plan.why_not():
         raise ValueError(f"plan {plan.experiment!r} cannot be registered: {reason}")
+    path = folder / FILE
+    if not path.exists():
+        # Two processes may begin at once, and the first one's date counts.
+        with locked(folder / f".{FILE}.lock"):
+            if not path.exists():
+                _write(plan, folder)
+    found = read_registration(folder)
+    if found.sha256 != _hash(plan):
+        raise ValueError(f"{path} has another plan, registered {found.registered:%Y-%m-%d}: choose another folder")
+    return found
+
+
+def _write(plan: Plan, folder: Path) -> None:
     path, records = folder / FILE, folder / RECORDS
-    if path.exists():
-        found = read_registration(folder)
-        if found.sha256 != _hash(plan):
-            raise ValueError(f"{path} has another plan, registered {found.registered:%Y-%m-%d}: choose another folder")
-        return found
     if records.exists() and records.stat().st_size:
         raise ValueError(f"{records} has runs already: a plan is registered before the first one")
     told = {
@@ -58,7 +66,6 @@ def register(plan: Plan, folder: Path) -> Registration:
         "registered": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
     }
-    folder.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{FILE}")
     with aside.open("w", encoding="utf-8") as file:
         json.dump(told, file, ensure_ascii=False, indent=1, sort_keys=True)
@@ -71,7 +78,6 @@ def register(plan: Plan, folder: Path) -> Registration:
         os.fsync(handle)
     finally:
         os.close(handle)
-    return read_registration(folder)
 
 
 def read_registration(folder: Path) -> Registration:
@@ -129,7 +135,8 @@ def followed(registration: Registration, records: Sequence[Record]) -> list[str]
             (
                 f"{_run(one.key)} saw {one.tokens:,}"
                 for one in ours
-                if abs(one.tokens - one.budget) > SLACK * one.budget
+                # One that diverged ended where it did.
+                if one.value is not None and abs(one.tokens - one.budget) > SLACK * one.budget
             ),
         ),
         *_early(registration, ours),

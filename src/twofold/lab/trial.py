@@ -5,19 +5,21 @@ shared with other runs, so that they may run in any order, at once, and anywhere
 """
 
 import hashlib
+import math
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from twofold.data.hub import is_hub
-from twofold.lab.arms import build, config_of, parameters
+from twofold.lab.arms import ARMS, build, config_of, parameters
 from twofold.lab.options import arm_of, options_of, values_of
 from twofold.lab.plan import Plan
 from twofold.lab.records import Key, Point, Record, SelfWeight
@@ -29,10 +31,11 @@ from twofold.tasks.runs import chosen, examples_of, task_class
 from twofold.tasks.task import Task
 from twofold.training.folder import read_metrics
 from twofold.training.loop import fit
+from twofold.training.order import lengths_of, total_steps
 from twofold.training.progress import Progress
 from twofold.training.settings import Settings
 
-# Most steps between two lines of a run's metrics, and rows of the dev split whose self weights are looked at.
+# Most steps between two lines of a run's metrics, and rows whose self weights are looked at.
 LOG_STEPS, LOOKED_AT = 25, 8
 
 
@@ -40,12 +43,16 @@ class Laboratory:
     """What all runs of a plan share: the task, its data as rows, and the standard model's configuration."""
 
     def __init__(self, plan: Plan, data: Path | None = None, at_once: int = 1) -> None:
-        self.plan, self.options, self.at_once = plan, options_of(plan), at_once
+        self.plan, self.options, self.at_once = plan, options_of(plan.task, plan.size), at_once
         kind = task_class(plan.task)
         given = chosen(kind, self.options.choices)
         if is_hub(data):
             raise ValueError(f"a comparison needs files, which all its runs see alike, got {data}")
+        self.device = device_named(self.options.settings.device)
         self.splits = examples_of(kind, data, given.get("choices"))
+        for name in ("train", "dev", *(["test"] if self.options.own.test else [])):
+            if not getattr(self.splits, name):
+                raise ValueError(f"the {name} split must have at least one example, got none")
         self.task: Task = kind.prepared(self.splits.train, **given)
         self.rows: Any = self.task.rows(self.splits.train)
         self.config = self.task.config(self.options.model)
@@ -54,6 +61,10 @@ class Laboratory:
         self.tokens_a_step = self._tokens_a_step()
         # What cannot be built is found before the first run.
         self.sizes = {name: self._parameters(name) for name in plan.arms}
+        # What the task itself goes by is there; another metric is asked for once.
+        if plan.metric != kind.metric:
+            model = build(ARMS["standard"], self.config, self.model_class, matched=False, seed=0)
+            self._score_once(model.eval(), self.splits.dev)
 
     def steps(self, budget: int) -> int:
         return max(1, round(budget / self.tokens_a_step))
@@ -61,19 +72,21 @@ class Laboratory:
     def run(self, key: Key, folder: Path, progress: Progress | None = None) -> Record:
         """Train what `key` names in a folder of its own, which is gone afterwards."""
         steps = self.steps(key.budget)
-        every = max(1, steps // self.options.looks)
-        log_steps = min(LOG_STEPS, every)
+        # A look needs a line of the metrics at its step, so that a whole number of lines lies between two looks.
+        every = -(-steps // self.options.own.looks)
+        lines = -(-every // LOG_STEPS)
+        log_steps = -(-every // lines)
         settings = self._settings(
             learning_rate=key.lr,
             seed=key.seed,
             steps=steps,
-            evaluate_steps=every // log_steps * log_steps,
+            evaluate_steps=lines * log_steps,
             log_steps=log_steps,
             save_seconds=None,
         )
         arm, matched = arm_of(key.arm)
         model = build(arm, self.config, self.model_class, matched=matched, seed=key.seed)
-        device = device_named(settings.device)
+        device = self.device
         environment = machine(device) | {"data": self.data, "runs_at_once": self.at_once}
         looks = _Looks(self, weights=key.phase == "final")
         if device.type == "cuda":
@@ -92,10 +105,10 @@ class Laboratory:
         }
         began = time.monotonic()
         try:
-            outcome = fit(
+            fit(
                 model,
                 self.rows,
-                self.task.collate,
+                _Apart(self.task.collate, key.seed),
                 settings=settings,
                 folder=folder,
                 evaluate=looks,
@@ -107,14 +120,16 @@ class Laboratory:
             return Record(
                 **shared,
                 value=curve[-1].value,
-                tokens=outcome.tokens,
+                tokens=curve[-1].tokens,
                 seconds=seconds,
                 curve=tuple(curve),
                 peak_memory=torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None,
                 gradient_tail=max(norms) / median(norms) if median(norms) > 0 else None,
                 self_weights=looks.self_weights(curve),
                 uniform_self_weight=looks.uniform,
-                test=self._test(model) if key.phase == "final" and self.options.test else None,
+                test=self._score_once(model, self.splits.test)
+                if key.phase == "final" and self.options.own.test
+                else None,
             )
         except ArithmeticError:
             curve, seconds, _ = looks.read(read_metrics(folder))
@@ -130,11 +145,14 @@ class Laboratory:
             raise ValueError(
                 f"metric must be one of {', '.join(scores)} for {self.plan.task}, got {self.plan.metric!r}"
             )
-        return float(scores[self.plan.metric])
+        value = float(scores[self.plan.metric])
+        if not math.isfinite(value):
+            raise ArithmeticError(f"{self.plan.metric} is {value}")
+        return value
 
-    def _test(self, model: PreTrainedModel) -> float:
+    def _score_once(self, model: PreTrainedModel, split: Sequence[Any]) -> float:
         with torch.no_grad():
-            return self.score(model, self.splits.test)
+            return self.score(model, split)
 
     def _settings(self, **changes: Any) -> Settings:
         return Settings(**values_of(self.options.settings) | changes)
@@ -144,8 +162,24 @@ class Laboratory:
         return parameters(config_of(arm, self.config, self.model_class, matched=matched), self.model_class)
 
     def _tokens_a_step(self) -> float:
-        total = sum(map(self.task.tokens_of, self.rows))
-        return total / -(-len(self.rows) // self.options.settings.batch_size)
+        """The mean over an epoch; batches by tokens are made by the loop's own rule."""
+        settings = self._settings(epochs=1.0, steps=None)
+        steps = total_steps(settings, len(self.rows), lengths_of(settings, self.rows))
+        return sum(map(self.task.tokens_of, self.rows)) / steps
+
+
+class _Apart:
+    """Collates by a chance of its own: what a model draws, for dropout say, does not change what it is shown."""
+
+    def __init__(self, collate: Callable[[list[Features]], Mapping[str, Tensor]], seed: int) -> None:
+        self.collate, self.state = collate, torch.Generator().manual_seed(seed).get_state()
+
+    def __call__(self, rows: list[Features]) -> Mapping[str, Tensor]:
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(self.state)
+            made = self.collate(rows)
+            self.state = torch.get_rng_state()
+        return made
 
 
 class _Looks:
@@ -182,7 +216,8 @@ class _Looks:
             for before, after in pairwise(steps)
         ] or [steps[-1]["seconds"] / steps[-1]["step"]]
         pace = max(median(paces), 1e-9)
-        tokens = {line["step"]: line["tokens"] for line in steps}
+        # Where a batch holds no input_ids, as of pictures, nobody has counted.
+        tokens = {line["step"]: line["tokens"] or round(line["step"] * self.lab.tokens_a_step) for line in steps}
         curve = [Point(tokens[step], step * pace, value) for step, value in looks.items() if step in tokens]
         return curve, steps[-1]["step"] * pace, [line["gradient_norm"] for line in steps]
 
@@ -195,14 +230,14 @@ class _Looks:
             return
         if "input_ids" not in (batch := self.lab.task.collate(self.lab.rows[:LOOKED_AT])):
             return
-        given = {
-            name: batch[name].to(model.device) for name in ("input_ids", "attention_mask", "labels") if name in batch
-        }
+        # A decoder beside an encoder reads the labels.
+        names = ("input_ids", "attention_mask", *(["labels"] if model.config.is_encoder_decoder else []))
+        given = {name: batch[name].to(model.device) for name in names}
         with torch.random.fork_rng(devices=[]):
             found = self_weights(model, **given)
         seen = given["attention_mask"].bool()
         layers = [layer.float().mean(1) for layer in found]
-        # Of a decoder beside an encoder, which reads the labels, the mask knows nothing.
+        # Of that decoder the mask knows nothing.
         means = [layer[seen].mean() if layer.shape == seen.shape else layer.mean() for layer in layers]
         self.layers.append(tuple(round(float(mean), 6) for mean in means))
         causal = {module.is_causal for module in model.modules() if isinstance(module, SelfAttention)}
@@ -221,5 +256,7 @@ def _digest(data: Path) -> str:
     files = sorted(path for path in data.rglob("*") if path.is_file()) if data.is_dir() else [data]
     digest = hashlib.sha256()
     for path in files:
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+        with path.open("rb") as file:
+            inside = hashlib.file_digest(file, "sha256").digest()
+        digest.update(path.name.encode(errors="surrogateescape") + b"\0" + inside)
     return digest.hexdigest()[:16]

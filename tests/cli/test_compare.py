@@ -1,0 +1,507 @@
+"""`twofold compare` as users run it, clumsy ones included: killed, stopped, several at once, with wrong words."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.lab import quick
+from twofold.cli import compare, main
+from twofold.cli.beside import BESIDE, Beside, _gpus
+from twofold.lab.arms import ARMS, Arm
+from twofold.lab.plan import read_plan
+from twofold.lab.records import FILE, read_records
+from twofold.lab.registration import read_registration
+from twofold.lab.trial import Laboratory
+from twofold.report.lab.study import read_study
+from twofold.tasks import TASKS
+from twofold.tasks.runs import task_class
+
+ROOT = Path(__file__).parents[2]
+OPTIONS = [f"{name}={value}" for name, value in quick.SIZE.items()]
+TOML = f"""
+experiment = "registered"
+question = "Does it run?"
+hypothesis = "Es läuft: 是的"
+task = "lm"
+data = "a few words"
+metric = "nats_per_token"
+lower_is_better = true
+arms = ["standard", "split_kv"]
+baseline = "standard"
+primary = [["split_kv", "standard"]]
+seeds = [0, 1, 2, 3, 4, 5, 6, 7]
+lrs = [1e-3, 2e-3, 4e-3, 1e-2]
+budgets = [{2 * quick.STEP}]
+analysis = "by the fixed words"
+stop_rule = "all runs"
+
+[size]
+{os.linesep.join(f"{name} = {value}" for name, value in quick.SIZE.items())}
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return quick.texts(tmp_path_factory.mktemp("texts"))
+
+
+def words(data, out, *more, steps=4, seeds=2, options=()):
+    """The command, without `twofold`."""
+    what = ["--seeds", str(seeds), "--lrs", "1e-3", "1e-2", "--tokens", str(steps * quick.STEP)]
+    where = ["--metric", "nats_per_token", "--data", str(data), "--out", str(out)]
+    return ["compare", "lm", *what, *where, *more, "--options", *OPTIONS, *options]
+
+
+def going_on(data, out, *more):
+    return ["compare", "lm", "--data", str(data), "--out", str(out), *more]
+
+
+@pytest.fixture(scope="module")
+def whole(data, tmp_path_factory):
+    out = tmp_path_factory.mktemp("whole") / "lab"
+    assert main(words(data, out)) == 0
+    return out
+
+
+@pytest.fixture
+def copy(whole, tmp_path):
+    """A comparison of which the first five runs are done."""
+    out = tmp_path / "lab"
+    out.mkdir()
+    (out / "registration.json").write_bytes((whole / "registration.json").read_bytes())
+    lines = (whole / FILE).read_bytes().splitlines(keepends=True)
+    (out / FILE).write_bytes(b"".join(lines[:5]))
+    return out
+
+
+def forked(how, count, command):
+    """Exit codes of so many processes (tests/cli/forked.py)."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.cli.forked", how, str(count), *command],
+        capture_output=True, text=True, timeout=120, check=True, cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert "\n" not in done.stderr.strip(), done.stderr
+    return json.loads(done.stderr), done.stdout
+
+
+def until(condition, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def values(out):
+    return {record.key: record.value for record in read_records(out / FILE)}
+
+
+def runs(out):
+    return len(read_records(out / FILE))
+
+
+def test_the_names_in_help_are_the_arms():
+    assert list(ARMS) == compare.NAMES
+
+
+def test_help(capsys):
+    assert main(["compare"]) == 2
+    assert main(["compare", "--help"]) == 0
+    said = capsys.readouterr().out
+    for name in (*ARMS, "--register", "captioning"):
+        assert name in said
+    assert main(["compare", "lm", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert "--at-once" in said
+    assert BESIDE not in said
+
+
+def test_runs_report_and_progress(whole, data, tmp_path, capsys):
+    out = tmp_path / "lab"
+    assert main(words(data, out)) == 0
+    said = capsys.readouterr()
+    assert values(out) == values(whole)
+    assert said.out.startswith("exploratory: split_kv ")
+    assert said.out.endswith(f"{out}/report.html: 8 runs\n")
+    lines = said.err.splitlines()
+    assert lines[0] == "grid standard, rate 0.001, seed 0, 512 tokens (4 of the grid to go)"
+    assert re.fullmatch(r"  nats_per_token \d\.\d{4}", lines[1])
+    assert re.fullmatch(r"grid split_kv, .* \(3 of the grid to go; all done in about \d+ s\)", lines[2])
+    assert re.fullmatch(r"final split_kv, .*, seed 1, .* \(1 of the final to go; all done in about \d+ s\)", lines[14])
+    assert len(lines) == 16
+    for name in ("report.html", "report.md"):
+        assert "does better on lm?" in (out / name).read_text()
+
+
+def test_json(copy, data, capsys):
+    assert main(going_on(data, copy, "--json")) == 0
+    said = capsys.readouterr()
+    told = json.loads(said.out)
+    assert (told["out"], told["runs"]) == (str(copy), 8)
+    assert told["verdicts"][0].startswith("exploratory: ")
+    assert said.err == ""
+
+
+@pytest.mark.parametrize("command", [words, going_on])
+def test_it_goes_on_and_nothing_is_done_twice(command, copy, whole, data, capsys):
+    """Told the same again, or nothing but where."""
+    before = (copy / FILE).read_bytes()
+    assert main(command(data, copy)) == 0
+    assert (copy / FILE).read_bytes().startswith(before)
+    assert values(copy) == values(whole)
+    capsys.readouterr()
+    assert main(going_on(data, copy)) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_register_then_run(data, tmp_path, capsys):
+    plan, out = tmp_path / "plan.toml", tmp_path / "lab"
+    plan.write_text(TOML, encoding="utf-8")
+    assert main(["compare", "--register", str(plan), "--out", str(out), "--data", str(data)]) == 0
+    said = capsys.readouterr().out
+    assert "8 runs of the grid, then 16 to compare" in said
+    assert f"Next: twofold compare lm --out {out} --data {data}" in said
+    # Again is no other plan.
+    assert main(["compare", "lm", "--register", str(plan), "--out", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["sha256"] == read_registration(out).sha256
+    assert main(going_on(data, out)) == 0
+    said = capsys.readouterr().out
+    assert re.match(r"(better|worse|no difference found): ", said)
+    assert said.endswith("24 runs\n")
+    # Nothing but that two steps are too few to say which rate is best.
+    assert all("is at the edge of the grid" in departure for departure in read_study(out).departures)
+    # What was fixed stays, and the runs with it.
+    plan.write_text(TOML.replace("1e-3, 2e-3", "1e-3, 3e-3"), encoding="utf-8")
+    assert main(["compare", "--register", str(plan), "--out", str(out)]) == 2
+    assert "has another plan" in capsys.readouterr().err
+    assert main(["compare", "lm", "--out", str(out), "--data", str(data), "--seeds", "2"]) == 2
+    assert "has a plan of its own" in capsys.readouterr().err
+    told = json.loads((out / "registration.json").read_text())
+    told["plan"]["seeds"].append(8)
+    (out / "registration.json").write_text(json.dumps(told))
+    assert main(going_on(data, out)) == 2
+    assert "was changed after it was registered" in capsys.readouterr().err
+    assert runs(out) == 24
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("[0, 1, 2, 3, 4, 5, 6, 7]", "[0, 1, 2, 3, 4]", "cannot be registered: seeds: 5 pairs in 1 comparisons"),
+        ("[1e-3, 2e-3, 4e-3, 1e-2]", "[1e-3]", "lrs must be at least 4, got 1"),
+        ('task = "lm"', 'task = "chess"', "plan.toml: task must be one of goals, "),
+        ('task = "lm"', 'task = "ner"', "plan.toml: option 'context_length' there is not"),
+        ('"standard", "split_kv"]\nbase', '"standard", "split"]\nbase', "plan.toml: primary must be of the arms"),
+        ("width = 16", "learning_rate = 1.0", "plan.toml: option 'learning_rate' is set by the comparison itself"),
+        ("width = 16", 'width = "16"', "plan.toml: option width must be a whole number, got '16'"),
+        ("lower_is_better = true", "lower_is_better = maybe", "plan.toml: "),
+        ("hypothesis", "hypnosis", "plan.toml: unknown field 'hypnosis'"),
+    ],
+)
+def test_a_plan_that_will_not_do_is_refused_in_a_line(old, new, complaint, tmp_path, capsys):
+    plan, out = tmp_path / "plan.toml", tmp_path / "lab"
+    assert old in TOML
+    plan.write_text(TOML.replace(old, new), encoding="utf-8")
+    assert main(["compare", "--register", str(plan), "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert complaint in said
+    assert said.count("\n") == 1
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (["--register", "nowhere.toml"], "nowhere.toml: there is no such file"),
+        (["--register", "."], "directory"),
+        (["--register", "plan.toml", "--arms", "standard", "wide"], "leave out --arms, or --register"),
+        (["ner", "--register", "plan.toml"], "is a plan for lm, not for ner"),
+        (["--out", "x"], "say which task to compare on"),
+        (["chess"], "unknown task 'chess'"),
+        (["lm", "--nonsense"], "nonsense"),
+        (["lm", "--arms", "standard", "spilt_kv"], "arm 'spilt_kv' is not known"),
+        (["lm", "--arms", "standard", "a/b"], "arm 'a/b' is not known"),
+        (["lm", "--arms", "standard"], "arms must be at least two different names"),
+        (["lm", "--arms", "standard", "standard"], "arms must be at least two different names"),
+        (["lm", "--seeds", "0"], "seeds must be from 1 to 10000, got 0"),
+        (["lm", "--seeds", "1000000000000"], "seeds must be from 1 to 10000"),
+        (["lm", "--lrs", "0"], "lrs must be different numbers above 0"),
+        (["lm", "--lrs", "1e-3", "1e999"], "lrs must be different numbers above 0"),
+        (["lm", "--tokens", "0"], "budgets must be different whole numbers of at least 1"),
+        (["lm", "--at-once", "0"], "at_once must be from 1 to 256, got 0"),
+        (["lm", "--at-once", "100000"], "at_once must be from 1 to 256, got 100000"),
+        (["lm", "--metric", "bleu"], "metric must be one of perplexity, "),
+        (["lm", "--options", "width"], "options must be NAME=VALUE, got 'width'"),
+        (["lm", "--options", "width=16", "width=32"], "option 'width' is given twice"),
+        (["lm", "--options", "wdith=16"], "option 'wdith' there is not"),
+        (["lm", "--options", "width=wide"], "option width must be a whole number, got 'wide'"),
+        (["lm", "--options", "width=null"], "option width must be a whole number, got None"),
+        (["lm", "--options", "size=huge"], "option size must be one of tiny, small, base"),
+        (["lm", "--options", "seed=1"], "option 'seed' is set by the comparison itself"),
+        (["lm", "--options", "dropout=NaN"], "option dropout must be a number, got nan"),
+        (["lm", "--data", "nowhere"], "nowhere"),
+        (["lm", "--data", "hub:someone/something"], "a comparison needs files"),
+        (["--register", "plan.toml", "--out", "plan.toml"], "plan.toml must be a folder, and is a file"),
+        (["lm", "--out", "plan.toml"], "plan.toml must be a folder, and is a file"),
+    ],
+)
+def test_wrong_words_get_a_line_and_leave_nothing(given, complaint, data, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("plan.toml").write_text(TOML, encoding="utf-8")
+    more = [] if "--data" in given or given[0] != "lm" else ["--data", str(data)]
+    more += ["--tokens", "100"] if given[0] == "lm" and "--tokens" not in given else []
+    assert main(["compare", *given, *more]) == 2
+    said = capsys.readouterr().err
+    assert complaint in said
+    assert said.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.toml"]
+
+
+def test_a_plan_of_another_task_and_other_data_are_refused(copy, data, tmp_path, capsys):
+    before = (copy / FILE).read_bytes()
+    others = quick.texts(tmp_path / "others", shift=1)
+    for command, complaint in (
+        (["compare", "goals", "--out", str(copy)], f"{copy} has a comparison on lm, not on goals"),
+        (going_on(others, copy), "has runs on other data"),
+        (going_on(others, copy, "--at-once", "2"), "has runs on other data"),
+    ):
+        assert main(command) == 2
+        said = capsys.readouterr().err
+        assert complaint in said
+        assert said.count("\n") == 1
+    assert (copy / FILE).read_bytes() == before
+
+
+@pytest.mark.parametrize("at_once", ["1", "2"])
+def test_damaged_records_are_told_once_and_left(at_once, copy, data, capfd):
+    damaged = (copy / FILE).read_bytes().replace(b'"lr"', b'"LR"', 1)
+    (copy / FILE).write_bytes(damaged)
+    assert main(going_on(data, copy, "--at-once", at_once)) == 2
+    said = capfd.readouterr().err
+    assert "records.jsonl:1: " in said
+    assert said.count("\n") == 1
+    assert (copy / FILE).read_bytes() == damaged
+
+
+def test_processes_of_torchrun_are_refused(data, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main(words(data, tmp_path / "lab")) == 2
+    assert "start them without torchrun" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [PermissionError(13, "Permission denied"), OSError(28, "No space left on device")])
+def test_a_folder_that_cannot_be_written_gets_a_line(kind, copy, data, monkeypatch, capsys):
+    def refused(*args, **kwargs):
+        raise kind
+
+    before = (copy / FILE).read_bytes()
+    monkeypatch.setattr("twofold.lab.compare.append", refused)
+    assert main(going_on(data, copy, "--json")) == 2
+    said = capsys.readouterr()
+    assert kind.strerror in said.err
+    assert said.err.count("\n") == 1
+    assert (copy / FILE).read_bytes() == before
+    monkeypatch.undo()
+    assert main(going_on(data, copy, "--json")) == 0
+    assert runs(copy) == 8
+
+
+def test_ctrl_c_ends_it_with_130_and_it_goes_on(whole, data, tmp_path, capsys):
+    out = tmp_path / "lab"
+    handler = signal.getsignal(signal.SIGINT)
+
+    def ask():
+        until(lambda: runs(out) >= 1)
+        # Only a run listens; outside of one Ctrl-C is what it always is.
+        until(lambda: signal.getsignal(signal.SIGINT) is not handler)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    asker = threading.Thread(target=ask, daemon=True)
+    asker.start()
+    assert main(words(data, out, steps=200)) == 130
+    asker.join()
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == f"twofold: stopped; what is finished is kept (twofold compare lm --out {out} --data {data} goes on)"
+    assert 1 <= runs(out) < 8
+
+
+def test_killed_again_and_again_it_ends_with_the_same_records(whole, data, tmp_path):
+    out = tmp_path / "lab"
+    # Named by its folder, which is another; the values are those of the same runs.
+    codes, _ = forked("kill", 5, words(data, out, "--json"))
+    assert set(codes) <= {-signal.SIGKILL, 0}
+    assert codes[0] == -signal.SIGKILL
+    assert main(words(data, out, "--json")) == 0
+    assert values(out) == values(whole)
+
+
+def test_three_at_once_do_every_run_exactly_once(whole, data, tmp_path):
+    """Begun at the same moment, in a folder that is not there yet."""
+    out = tmp_path / "lab"
+    codes, said = forked("beside", 3, words(data, out, "--json"))
+    assert codes == [0, 0, 0]
+    # A key that is there twice would be an error.
+    assert [json.loads(line)["runs"] for line in said.splitlines()] == [8, 8, 8]
+    assert values(out) == values(whole)
+    assert not [departure for departure in read_study(out).departures if "edge" not in departure]
+
+
+def test_at_once_another_process_takes_a_part(whole, data, tmp_path, monkeypatch, capfd):
+    """However the option is spelt; and that process starts none of its own."""
+    out, run, ours = tmp_path / "lab", Laboratory.run, []
+
+    def patient(lab, key, folder, progress=None):
+        ours.append(key)
+        until(lambda: runs(out) > 0)
+        return run(lab, key, folder, progress)
+
+    monkeypatch.setattr(Laboratory, "run", patient)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert main(words(data, out, "--at_once", "2", "--json")) == 0
+    said = capfd.readouterr()
+    assert said.err == ""
+    assert json.loads(said.out)["runs"] == 8
+    assert 0 < len(ours) < 8
+    assert values(out) == values(whole)
+    assert {record.environment["runs_at_once"] for record in read_records(out / FILE)} == {2}
+
+
+def test_a_process_beside_that_dies_is_told_of_and_its_runs_are_done(copy, data, monkeypatch, capfd):
+    fork = compare.Beside
+
+    class Doomed(fork):
+        def __init__(self, words, count):
+            assert count == 1
+            super().__init__([*words[:1], "--nonsense"], count)
+            self.running[0].wait()
+
+    monkeypatch.setattr(compare, "Beside", Doomed)
+    assert main(going_on(data, copy, "--at-once", "2", "--json")) == 0
+    said = capfd.readouterr().err.splitlines()
+    assert len(said) == 2
+    assert "nonsense" in said[0]
+    assert said[1] == "twofold: a process beside this one ended with 2; its runs are left to others"
+    assert runs(copy) == 8
+
+
+def test_no_more_processes_than_runs(copy, data, monkeypatch):
+    asked = []
+
+    class Counted(Beside):
+        def __init__(self, words, count):
+            asked.append(count)
+            super().__init__(words, 0)
+
+    monkeypatch.setattr(compare, "Beside", Counted)
+    assert main(going_on(data, copy, "--at-once", "200", "--json")) == 0
+    assert main(going_on(data, copy, "--at-once", "200", "--json")) == 0
+    # One that stands beside another starts none.
+    assert main(going_on(data, copy, "--at-once", "200", BESIDE)) == 0
+    assert asked == [2, 0, 0]
+
+
+def test_a_process_whose_first_one_is_gone_begins_nothing():
+    watcher = compare._Silent(parent=-1)
+    with pytest.raises(SystemExit):
+        watcher.begins(None, [])
+    compare._Silent().begins(None, [])
+
+
+@pytest.mark.parametrize(
+    ("count", "visible", "found"),
+    [(0, None, []), (2, None, ["0", "1"]), (2, "3,5", ["3", "5"]), (1, "GPU-ab,GPU-cd", ["GPU-ab"]), (0, "", [])],
+)
+def test_gpus_are_those_that_the_user_left_visible(count, visible, found, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert _gpus() == found
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_it_is_known_whether_less_is_better(task):
+    kind = task_class(task)
+    assert (kind.metric in compare.LOWER) is not kind.higher_is_better
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (lambda key: key.arm == "standard", "not judged: "),
+        (lambda key: key.arm == "split_kv" and (key.phase, key.seed) == ("final", 1), "not judged: "),
+        (lambda key: key.lr == 1e-2, "exploratory: "),
+    ],
+)
+def test_what_diverged_is_reported(bad, said, data, tmp_path, monkeypatch, capsys):
+    run = Laboratory.run
+
+    def diverging(lab, key, folder, progress=None):
+        record = run(lab, key, folder, progress)
+        return replace(record, value=None, curve=()) if bad(key) else record
+
+    monkeypatch.setattr(Laboratory, "run", diverging)
+    assert main(words(data, tmp_path / "lab", "--json")) == 0
+    assert json.loads(capsys.readouterr().out)["verdicts"][0].startswith(said)
+
+
+def test_a_single_token_is_a_step(data, tmp_path):
+    out = tmp_path / "lab"
+    command = words(data, out, "--json")
+    command[command.index("--tokens") + 1] = "1"
+    assert main(command) == 0
+    assert {record.tokens for record in read_records(out / FILE)} == {quick.STEP}
+
+
+def test_where_everything_diverges_nothing_is_judged(data, tmp_path, capsys):
+    out = tmp_path / "lab"
+    command = words(data, out, "--json")
+    command[command.index("1e-3")] = "1e6"
+    command[command.index("1e-2")] = "1e7"
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out)["verdicts"][0].startswith("not judged")
+    assert {record.value for record in read_records(out / FILE)} == {None}
+    assert runs(out) == 4
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(5, "5 s"), (100, "2 min"), (7200, "2.0 h")])
+def test_spans(seconds, told):
+    assert compare._span(seconds) == told
+
+
+def test_an_arm_of_one_s_own_whatever_its_name(data, tmp_path, monkeypatch, capsys):
+    name = "mine/../<b>ü"
+    monkeypatch.setitem(ARMS, name, Arm(name=name, source="an afternoon", fields={"attention": "split_key"}))
+    out = tmp_path / "lab"
+    assert main(words(data, out, "--arms", "standard", name, "--json")) == 0
+    assert name in json.loads(capsys.readouterr().out)["verdicts"][0]
+    assert {record.arm for record in read_records(out / FILE)} == {"standard", name}
+    assert [path.name for path in tmp_path.iterdir()] == ["lab"]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "plans").glob("*.toml")), ids=lambda path: path.stem)
+def test_plans_of_the_examples_can_be_registered(path, tmp_path, capsys):
+    assert main(["compare", "--register", str(path), "--out", str(tmp_path / "lab")]) == 0
+    assert "runs of the grid" in capsys.readouterr().out
+
+
+def test_the_toy_is_the_first_experiment_in_small():
+    plan = read_plan(ROOT / "examples" / "plans" / "toy.toml")
+    lab = Laboratory(plan)
+    size = lab.sizes["standard"]
+    assert f"{size:,} parameters" in plan.question
+    assert [round(budget / size) for budget in plan.budgets] == [1, 5, 20]
+    # Whole steps, or the report would say that runs did not see their budget.
+    assert [lab.steps(budget) * 1024 for budget in plan.budgets] == list(plan.budgets)
+    # No token twice.
+    assert plan.end < sum(map(lab.task.tokens_of, lab.rows))

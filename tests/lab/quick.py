@@ -1,0 +1,57 @@
+"""Comparisons of a second: few characters, few steps, the smallest of models."""
+
+from twofold.lab.plan import Plan
+
+SIZE = {"width": 16, "layers": 1, "heads": 2, "context_length": 16, "batch_size": 8, "looks": 2}
+# Steps of such a model see 8 times 16 tokens, every one of them, because the texts below are 28 batches.
+STEP = 128
+WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "the", "dog", "ran", "to", "the", "sun", "where", "ants", "are")
+
+
+def texts(folder, shift=0):
+    """train, dev and test, made by a rule; another shift makes others."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, start, count in (("train", 0, 916), ("dev", 5, 60), ("test", 7, 60)):
+        words = [WORDS[(start + shift + place * place // 3) % len(WORDS)] for place in range(count)]
+        (folder / f"{name}.txt").write_text(" ".join(words), encoding="utf-8")
+    return folder
+
+
+def plan(**changes):
+    told = {
+        "experiment": "quick",
+        "question": "Does it run?",
+        "hypothesis": "none",
+        "task": "lm",
+        "data": "a few words",
+        "metric": "nats_per_token",
+        "lower_is_better": True,
+        "arms": ("standard", "split_kv"),
+        "baseline": "standard",
+        "primary": (),
+        "seeds": (0, 1),
+        "lrs": (1e-3, 1e-2),
+        "budgets": (6 * STEP,),
+        "analysis": "none",
+        "stop_rule": "all runs",
+        "exploratory": True,
+        "size": SIZE,
+    }
+    return Plan(**told | changes)
+
+
+class Heard:
+    """A watcher that remembers."""
+
+    def __init__(self):
+        self.begun, self.records, self.notes = [], [], []
+
+    def begins(self, key, left):
+        assert key in left
+        self.begun.append(key)
+
+    def ended(self, record):
+        self.records.append(record)
+
+    def note(self, text):
+        self.notes.append(text)

@@ -1,0 +1,245 @@
+"""All runs of a plan: grid, then what is compared; whoever does them, and whenever they were stopped."""
+
+import errno
+import os
+from dataclasses import replace
+
+import pytest
+
+from tests.lab import quick
+from twofold.lab import compare
+from twofold.lab.compare import CLAIMS, RUNS, _claimed, _name, remaining, work
+from twofold.lab.rates import rate_curves, rate_for
+from twofold.lab.records import FILE, Key, append, read_records
+from twofold.lab.trial import Laboratory
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return quick.texts(tmp_path_factory.mktemp("texts"))
+
+
+@pytest.fixture(scope="module")
+def lab(data):
+    return Laboratory(quick.plan(), data)
+
+
+@pytest.fixture(scope="module")
+def whole(lab, tmp_path_factory):
+    """A finished comparison: its folder, and what was heard of it."""
+    folder, heard = tmp_path_factory.mktemp("whole"), quick.Heard()
+    assert work(lab, folder, heard) == read_records(folder / FILE)
+    return folder, heard
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Which runs are trained, without training them: what they end with is made up."""
+
+    class Trained(list):
+        def on(self, lab, outcome=lambda key: 2.0 + key.lr):
+            template = {"parameters": 1, "metric": "nats_per_token", "tokens": 9, "seconds": 1.0, "curve": ()}
+
+            def run(key, folder, progress=None):
+                self.append(key)
+                return compare.Record(**key._asdict(), **template, value=outcome(key), environment={"data": lab.data})
+
+            monkeypatch.setattr(lab, "run", run)
+            return self
+
+    return Trained()
+
+
+def values(folder):
+    return {record.key: record.value for record in read_records(folder / FILE)}
+
+
+def test_first_the_grid_then_finals_at_its_best_rates(lab, whole):
+    folder, heard = whole
+    records = read_records(folder / FILE)
+    plan = lab.plan
+    assert [record.key for record in records] == heard.begun == [record.key for record in heard.records]
+    assert heard.begun[: len(plan.grid())] == plan.grid()
+    curves = rate_curves(records, lower_is_better=True)
+    rates = {(arm, plan.end): rate_for(curves, arm, plan.end) for arm in plan.arms}
+    assert heard.begun[len(plan.grid()) :] == plan.finals(rates)
+    assert len(plan.finals(rates)) == 4
+    assert all(record.value is not None for record in records)
+    assert heard.notes == []
+    assert list((folder / RUNS).iterdir()) == []
+
+
+def test_what_is_finished_is_not_done_again(lab, whole):
+    folder, _ = whole
+    before, heard = (folder / FILE).read_bytes(), quick.Heard()
+    assert len(work(lab, folder, heard)) == 8
+    assert heard.begun == []
+    assert (folder / FILE).read_bytes() == before
+
+
+def test_it_goes_on_after_any_record_with_the_same_values(lab, whole, tmp_path):
+    folder, _ = whole
+    lines = (folder / FILE).read_bytes().splitlines(keepends=True)
+    # The last one is half written.
+    (tmp_path / FILE).write_bytes(b"".join(lines[:5]) + lines[5][:100])
+    heard = quick.Heard()
+    work(lab, tmp_path, heard)
+    assert len(heard.begun) == 3
+    assert [note for note in heard.notes if "did not finish it" in note]
+    assert values(tmp_path) == values(folder)
+
+
+def test_where_some_diverge_the_comparison_goes_on(lab, tmp_path, trained):
+    trained.on(lab, lambda key: None if key.lr > 5e-3 or key.seed == 1 else 2.0)
+    heard = quick.Heard()
+    records = work(lab, tmp_path, heard)
+    finals = [record for record in records if record.phase == "final"]
+    assert {record.lr for record in finals} == {1e-3}
+    assert [record.value for record in finals] == [2.0, 2.0, None, None]
+    assert heard.notes == []
+
+
+def test_an_arm_that_diverges_at_all_rates_is_left_out_and_told(data, tmp_path, trained):
+    lab = Laboratory(quick.plan(arms=("standard", "split_kv", "gated")), data)
+    trained.on(lab, lambda key: None if key.arm == "split_kv" else 2.0)
+    heard = quick.Heard()
+    records = work(lab, tmp_path, heard)
+    assert {record.arm for record in records if record.phase == "final"} == {"standard", "gated"}
+    assert heard.notes == ["split_kv diverged at every rate of the grid and is not compared at 768 tokens"]
+
+
+def test_where_all_diverge_it_ends(lab, tmp_path, trained):
+    trained.on(lab, lambda key: None)
+    heard = quick.Heard()
+    assert len(work(lab, tmp_path, heard)) == len(lab.plan.grid())
+    assert len(heard.notes) == 2
+
+
+def test_the_grid_may_be_of_one_budget_and_its_rate_serves_the_others(data, tmp_path, trained):
+    lab = Laboratory(quick.plan(budgets=(128, 256, 512), grid_budgets=(256,)), data)
+    trained.on(lab, lambda key: 2.0 - key.lr)
+    work(lab, tmp_path, quick.Heard())
+    assert {key.budget for key in trained if key.phase == "grid"} == {256}
+    finals = [key for key in trained if key.phase == "final"]
+    assert len(finals) == 2 * 2 * 3
+    assert {key.lr for key in finals} == {1e-2}
+    # Arms of a pair side by side.
+    assert [key.arm for key in finals[:4]] == ["standard", "split_kv"] * 2
+
+
+def test_records_of_another_experiment_choose_no_rate(lab, whole):
+    folder, _ = whole
+    records = [replace(record, experiment="another") for record in read_records(folder / FILE)]
+    assert remaining(lab.plan, records) == lab.plan.grid()
+
+
+def test_a_run_that_another_has_is_waited_for(lab, tmp_path, trained, monkeypatch):
+    """Without it the grid is not whole, so nothing is compared before."""
+    trained.on(lab)
+    theirs = lab.plan.grid()[1]
+    claim = _claimed(tmp_path / CLAIMS, theirs)
+    assert claim.__enter__()
+    slept = []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        assert {key.phase for key in trained} == {"grid"}
+        assert len(trained) == 3
+        if len(slept) == 2:
+            append(tmp_path / FILE, lab.run(theirs, tmp_path))
+            trained.pop()
+            claim.__exit__(None, None, None)
+
+    monkeypatch.setattr(compare.time, "sleep", sleep)
+    assert len(work(lab, tmp_path, quick.Heard())) == 8
+    assert slept == [compare.WAIT, compare.WAIT]
+    assert theirs not in trained
+    assert len(trained) == 7
+
+
+def test_what_another_left_undone_is_taken_over(lab, tmp_path, trained, monkeypatch):
+    trained.on(lab)
+    theirs = lab.plan.grid()[0]
+    claim = _claimed(tmp_path / CLAIMS, theirs)
+    assert claim.__enter__()
+    monkeypatch.setattr(compare.time, "sleep", lambda seconds: claim.__exit__(None, None, None))
+    work(lab, tmp_path, quick.Heard())
+    assert trained[3] == theirs
+    assert len(trained) == 8
+
+
+def test_what_another_finished_in_the_meantime_is_not_done_again(lab, tmp_path, trained):
+    """Between reading the records and claiming a run."""
+    trained.on(lab)
+    theirs = lab.plan.grid()[1]
+
+    class Quicker(quick.Heard):
+        def ended(self, record):
+            super().ended(record)
+            if len(self.records) == 1:
+                append(tmp_path / FILE, lab.run(theirs, tmp_path))
+
+    work(lab, tmp_path, Quicker())
+    assert trained.count(theirs) == 1
+    assert len(read_records(tmp_path / FILE)) == 8
+
+
+def test_runs_on_other_data_are_refused(lab, whole, tmp_path):
+    folder, _ = whole
+    other = Laboratory(lab.plan, quick.texts(tmp_path / "other", shift=1))
+    before = (folder / FILE).read_bytes()
+    with pytest.raises(ValueError, match=r"has runs on other data \(\w{16}\), got \w{16}: give data as it was"):
+        work(other, folder, quick.Heard())
+    assert (folder / FILE).read_bytes() == before
+
+
+def test_a_damaged_file_is_refused_and_left(lab, whole, tmp_path):
+    lines = (whole[0] / FILE).read_bytes().splitlines(keepends=True)
+    (tmp_path / FILE).write_bytes(lines[0] + b"rubbish\n" + lines[1])
+    before = (tmp_path / FILE).read_bytes()
+    with pytest.raises(ValueError, match=r"records.jsonl:2: "):
+        work(lab, tmp_path, quick.Heard())
+    assert (tmp_path / FILE).read_bytes() == before
+
+
+@pytest.mark.parametrize("taken", [0, 10])
+def test_a_full_disk_loses_a_run_and_nothing_else(taken, lab, tmp_path, trained, monkeypatch):
+    trained.on(lab)
+    write, calls = os.write, []
+
+    def full(handle, line):
+        calls.append(line)
+        if len(calls) < 3:
+            return write(handle, line)
+        if taken:
+            return write(handle, line[:taken])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match=r"No space left|the disk took only a part"):
+        work(lab, tmp_path, quick.Heard())
+    monkeypatch.setattr(os, "write", write)
+    assert len(read_records(tmp_path / FILE)) == 2
+    assert (tmp_path / FILE).read_bytes().endswith(b"\n")
+    assert len(work(lab, tmp_path, quick.Heard())) == 8
+
+
+def test_a_run_that_fails_gives_its_claim_back(lab, tmp_path, monkeypatch):
+    def failing(key, folder, progress=None):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(lab, "run", failing)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        work(lab, tmp_path, quick.Heard())
+    with _claimed(tmp_path / CLAIMS, lab.plan.grid()[0]) as is_mine:
+        assert is_mine
+
+
+@pytest.mark.parametrize("arm", ["a/../../b", "split_kv:raw", "..", "x" * 300, "\udcff", "名前"])
+@pytest.mark.parametrize("experiment", ["../up/and/away", "e" * 300])
+def test_files_of_runs_stay_where_they_belong(arm, experiment):
+    name = _name(Key(experiment, "grid", arm, 0, 1e-3, 10))
+    assert "/" not in name
+    assert ":" not in name
+    assert len(name.encode()) < 100
+    assert name != _name(Key(experiment, "grid", arm, 0, 2e-3, 10))
