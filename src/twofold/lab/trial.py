@@ -28,7 +28,7 @@ from twofold.models.layers import SelfAttention
 from twofold.models.loading import device_named
 from twofold.models.maps import self_weights
 from twofold.tasks.runs import chosen, examples_of, task_class
-from twofold.tasks.task import Task
+from twofold.tasks.task import Features, Task
 from twofold.training.folder import read_metrics
 from twofold.training.loop import fit
 from twofold.training.order import lengths_of, total_steps
@@ -89,6 +89,9 @@ class Laboratory:
         device = self.device
         environment = machine(device) | {"data": self.data, "runs_at_once": self.at_once}
         looks = _Looks(self, weights=key.phase == "final")
+        if settings.compile:
+            # After some eight models torch would stop compiling without a word.
+            torch.compiler.reset()
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
         shutil.rmtree(folder, ignore_errors=True)
@@ -231,11 +234,11 @@ class _Looks:
         if "input_ids" not in (batch := self.lab.task.collate(self.lab.rows[:LOOKED_AT])):
             return
         # A decoder beside an encoder reads the labels.
-        names = ("input_ids", "attention_mask", *(["labels"] if model.config.is_encoder_decoder else []))
-        given = {name: batch[name].to(model.device) for name in names}
+        names = ("input_ids", "attention_mask", "cue_ids", *(["labels"] if model.config.is_encoder_decoder else []))
+        given = {name: batch[name].to(model.device) for name in names if name in batch}
         with torch.random.fork_rng(devices=[]):
             found = self_weights(model, **given)
-        seen = given["attention_mask"].bool()
+        seen = given.get("attention_mask", torch.ones_like(given["input_ids"])).bool()
         layers = [layer.float().mean(1) for layer in found]
         # Of that decoder the mask knows nothing.
         means = [layer[seen].mean() if layer.shape == seen.shape else layer.mean() for layer in layers]
