@@ -54,7 +54,7 @@ def test_verbs(complete):
 
 def test_tasks_and_their_options(complete):
     assert set(TASKS) <= complete("train", "")
-    assert complete("train", "goals", "--att") == {"--attention"}
+    assert complete("train", "goals", "--att") == {"--attention", "--attention-dropout"}
     assert complete("train", "goals", "--attention", "split_k") == {"split_key", "split_kv"}
     assert complete("train", "translation", "--bea") == {"--beams"}
     assert complete("train", "goals", "--bea") == set()

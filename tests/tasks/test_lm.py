@@ -95,7 +95,7 @@ def test_a_model_that_knows_nothing_is_as_perplexed_as_it_has_tokens():
 def test_words_are_scored_by_perplexity_and_the_unknown_are_counted():
     task = task_of(["a b c", "a b d"], tokenization="word", context_length=8)
     scores = task.scores(untrained(task), ["a b zebra"])
-    assert scores.keys() == {"perplexity", "unknown_words"}
+    assert scores.keys() == {"perplexity", "nats_per_token", "unknown_words"}
     assert scores["unknown_words"] == pytest.approx(100 / 5)
 
 
