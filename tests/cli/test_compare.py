@@ -502,6 +502,6 @@ def test_the_toy_is_the_first_experiment_in_small():
     assert f"{size:,} parameters" in plan.question
     assert [round(budget / size) for budget in plan.budgets] == [1, 5, 20]
     # Whole steps, or the report would say that runs did not see their budget.
-    assert [lab.steps(budget) * 1024 for budget in plan.budgets] == list(plan.budgets)
-    # No token twice.
+    assert [lab.steps(budget) * 512 for budget in plan.budgets] == list(plan.budgets)
+    # Less than one pass.
     assert plan.end < sum(map(lab.task.tokens_of, lab.rows))

@@ -217,18 +217,17 @@ class LanguageModelling(WritingTask[str]):
         """Batches of windows over the stream and what each position is to predict; all else, and bos, is ignored."""
         context = self.state["context"]
         step = context // 2
+        # A tokenizer looks its special tokens up anew each time, which is slow for every token of a text.
+        bos, pad = self.tokenizer.bos_token_id, self.tokenizer.pad_token_id
         rows: list[tuple[list[int], list[int]]] = []
         for start in range(0, max(1, len(stream) - 1 - context + step), step):
             ids = stream[start : start + context]
             targets = stream[start + 1 : start + context + 1]
             ids = ids[: len(targets)]
             seen = 0 if start == 0 else context - step
-            told = [
-                IGNORED if place < seen or target == self.tokenizer.bos_token_id else target
-                for place, target in enumerate(targets)
-            ]
+            told = [IGNORED if place < seen or target == bos else target for place, target in enumerate(targets)]
             missing = context - len(ids)
-            rows.append((ids + [self.tokenizer.pad_token_id] * missing, told + [IGNORED] * missing))
+            rows.append((ids + [pad] * missing, told + [IGNORED] * missing))
         size = max(1, AT_ONCE // context)
         for start in range(0, len(rows), size):
             ids, targets = zip(*rows[start : start + size], strict=True)
