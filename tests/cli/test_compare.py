@@ -12,42 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 from tests.lab import quick
 from twofold.cli import compare, main
-from twofold.cli.beside import BESIDE, Beside, _gpus
+from twofold.cli.beside import BESIDE, Beside
 from twofold.lab.arms import ARMS, Arm
-from twofold.lab.plan import read_plan
 from twofold.lab.records import FILE, read_records
 from twofold.lab.registration import read_registration
 from twofold.lab.trial import Laboratory
 from twofold.report.lab.study import read_study
-from twofold.tasks import TASKS
-from twofold.tasks.runs import task_class
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = [f"{name}={value}" for name, value in quick.SIZE.items()]
-TOML = f"""
-experiment = "registered"
-question = "Does it run?"
-hypothesis = "Es läuft: 是的"
-task = "lm"
-data = "a few words"
-metric = "nats_per_token"
-lower_is_better = true
-arms = ["standard", "split_kv"]
-baseline = "standard"
-primary = [["split_kv", "standard"]]
-seeds = [0, 1, 2, 3, 4, 5, 6, 7]
-lrs = [1e-3, 2e-3, 4e-3, 1e-2]
-budgets = [{2 * quick.STEP}]
-analysis = "by the fixed words"
-stop_rule = "all runs"
-
-[size]
-{os.linesep.join(f"{name} = {value}" for name, value in quick.SIZE.items())}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -110,22 +86,6 @@ def runs(out):
     return len(read_records(out / FILE))
 
 
-def test_the_names_in_help_are_the_arms():
-    assert list(ARMS) == compare.NAMES
-
-
-def test_help(capsys):
-    assert main(["compare"]) == 2
-    assert main(["compare", "--help"]) == 0
-    said = capsys.readouterr().out
-    for name in (*ARMS, "--register", "captioning"):
-        assert name in said
-    assert main(["compare", "lm", "--help"]) == 0
-    said = capsys.readouterr().out
-    assert "--at-once" in said
-    assert BESIDE not in said
-
-
 def test_runs_report_and_progress(whole, data, tmp_path, capsys):
     out = tmp_path / "lab"
     assert main(words(data, out)) == 0
@@ -166,7 +126,7 @@ def test_it_goes_on_and_nothing_is_done_twice(command, copy, whole, data, capsys
 
 def test_register_then_run(data, tmp_path, capsys):
     plan, out = tmp_path / "plan.toml", tmp_path / "lab"
-    plan.write_text(TOML, encoding="utf-8")
+    plan.write_text(quick.TOML, encoding="utf-8")
     assert main(["compare", "--register", str(plan), "--out", str(out), "--data", str(data)]) == 0
     said = capsys.readouterr().out
     assert "8 runs of the grid, then 16 to compare" in said
@@ -181,7 +141,7 @@ def test_register_then_run(data, tmp_path, capsys):
     # Nothing but that two steps are too few to say which rate is best.
     assert all("is at the edge of the grid" in departure for departure in read_study(out).departures)
     # What was fixed stays, and the runs with it.
-    plan.write_text(TOML.replace("1e-3, 2e-3", "1e-3, 3e-3"), encoding="utf-8")
+    plan.write_text(quick.TOML.replace("1e-3, 2e-3", "1e-3, 3e-3"), encoding="utf-8")
     assert main(["compare", "--register", str(plan), "--out", str(out)]) == 2
     assert "has another plan" in capsys.readouterr().err
     assert main(["compare", "lm", "--out", str(out), "--data", str(data), "--seeds", "2"]) == 2
@@ -192,79 +152,6 @@ def test_register_then_run(data, tmp_path, capsys):
     assert main(going_on(data, out)) == 2
     assert "was changed after it was registered" in capsys.readouterr().err
     assert runs(out) == 24
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "complaint"),
-    [
-        ("[0, 1, 2, 3, 4, 5, 6, 7]", "[0, 1, 2, 3, 4]", "cannot be registered: seeds: 5 pairs in 1 comparisons"),
-        ("[1e-3, 2e-3, 4e-3, 1e-2]", "[1e-3]", "lrs must be at least 4, got 1"),
-        ('task = "lm"', 'task = "chess"', "plan.toml: task must be one of goals, "),
-        ('task = "lm"', 'task = "ner"', "plan.toml: option 'context_length' there is not"),
-        ('"standard", "split_kv"]\nbase', '"standard", "split"]\nbase', "plan.toml: primary must be of the arms"),
-        ("width = 16", "learning_rate = 1.0", "plan.toml: option 'learning_rate' is set by the comparison itself"),
-        ("width = 16", 'width = "16"', "plan.toml: option width must be a whole number, got '16'"),
-        ("lower_is_better = true", "lower_is_better = maybe", "plan.toml: "),
-        ("hypothesis", "hypnosis", "plan.toml: unknown field 'hypnosis'"),
-    ],
-)
-def test_a_plan_that_will_not_do_is_refused_in_a_line(old, new, complaint, tmp_path, capsys):
-    plan, out = tmp_path / "plan.toml", tmp_path / "lab"
-    assert old in TOML
-    plan.write_text(TOML.replace(old, new), encoding="utf-8")
-    assert main(["compare", "--register", str(plan), "--out", str(out)]) == 2
-    said = capsys.readouterr().err
-    assert complaint in said
-    assert said.count("\n") == 1
-    assert not out.exists()
-
-
-@pytest.mark.parametrize(
-    ("given", "complaint"),
-    [
-        (["--register", "nowhere.toml"], "nowhere.toml: there is no such file"),
-        (["--register", "."], "directory"),
-        (["--register", "plan.toml", "--arms", "standard", "wide"], "leave out --arms, or --register"),
-        (["ner", "--register", "plan.toml"], "is a plan for lm, not for ner"),
-        (["--out", "x"], "say which task to compare on"),
-        (["chess"], "unknown task 'chess'"),
-        (["lm", "--nonsense"], "nonsense"),
-        (["lm", "--arms", "standard", "spilt_kv"], "arm 'spilt_kv' is not known"),
-        (["lm", "--arms", "standard", "a/b"], "arm 'a/b' is not known"),
-        (["lm", "--arms", "standard"], "arms must be at least two different names"),
-        (["lm", "--arms", "standard", "standard"], "arms must be at least two different names"),
-        (["lm", "--seeds", "0"], "seeds must be from 1 to 10000, got 0"),
-        (["lm", "--seeds", "1000000000000"], "seeds must be from 1 to 10000"),
-        (["lm", "--lrs", "0"], "lrs must be different numbers above 0"),
-        (["lm", "--lrs", "1e-3", "1e999"], "lrs must be different numbers above 0"),
-        (["lm", "--tokens", "0"], "budgets must be different whole numbers of at least 1"),
-        (["lm", "--at-once", "0"], "at_once must be from 1 to 256, got 0"),
-        (["lm", "--at-once", "100000"], "at_once must be from 1 to 256, got 100000"),
-        (["lm", "--metric", "bleu"], "metric must be one of perplexity, "),
-        (["lm", "--options", "width"], "options must be NAME=VALUE, got 'width'"),
-        (["lm", "--options", "width=16", "width=32"], "option 'width' is given twice"),
-        (["lm", "--options", "wdith=16"], "option 'wdith' there is not"),
-        (["lm", "--options", "width=wide"], "option width must be a whole number, got 'wide'"),
-        (["lm", "--options", "width=null"], "option width must be a whole number, got None"),
-        (["lm", "--options", "size=huge"], "option size must be one of tiny, small, base"),
-        (["lm", "--options", "seed=1"], "option 'seed' is set by the comparison itself"),
-        (["lm", "--options", "dropout=NaN"], "option dropout must be a number, got nan"),
-        (["lm", "--data", "nowhere"], "nowhere"),
-        (["lm", "--data", "hub:someone/something"], "a comparison needs files"),
-        (["--register", "plan.toml", "--out", "plan.toml"], "plan.toml must be a folder, and is a file"),
-        (["lm", "--out", "plan.toml"], "plan.toml must be a folder, and is a file"),
-    ],
-)
-def test_wrong_words_get_a_line_and_leave_nothing(given, complaint, data, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    Path("plan.toml").write_text(TOML, encoding="utf-8")
-    more = [] if "--data" in given or given[0] != "lm" else ["--data", str(data)]
-    more += ["--tokens", "100"] if given[0] == "lm" and "--tokens" not in given else []
-    assert main(["compare", *given, *more]) == 2
-    said = capsys.readouterr().err
-    assert complaint in said
-    assert said.count("\n") == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["plan.toml"]
 
 
 def test_a_plan_of_another_task_and_other_data_are_refused(copy, data, tmp_path, capsys):
@@ -291,12 +178,6 @@ def test_damaged_records_are_told_once_and_left(at_once, copy, data, capfd):
     assert "records.jsonl:1: " in said
     assert said.count("\n") == 1
     assert (copy / FILE).read_bytes() == damaged
-
-
-def test_processes_of_torchrun_are_refused(data, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    assert main(words(data, tmp_path / "lab")) == 2
-    assert "start them without torchrun" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", [PermissionError(13, "Permission denied"), OSError(28, "No space left on device")])
@@ -337,7 +218,6 @@ def test_ctrl_c_ends_it_with_130_and_it_goes_on(whole, data, tmp_path, capsys):
 
 def test_killed_again_and_again_it_ends_with_the_same_records(whole, data, tmp_path):
     out = tmp_path / "lab"
-    # Named by its folder, which is another; the values are those of the same runs.
     codes, _ = forked("kill", 5, words(data, out, "--json"))
     assert set(codes) <= {-signal.SIGKILL, 0}
     assert codes[0] == -signal.SIGKILL
@@ -394,6 +274,21 @@ def test_a_process_beside_that_dies_is_told_of_and_its_runs_are_done(copy, data,
     assert runs(copy) == 8
 
 
+def test_one_that_is_killed_is_told_of_once_and_none_goes_on_alone(monkeypatch, capsys):
+    monkeypatch.setattr("twofold.cli.beside._started", lambda words, number: subprocess.Popen(["sleep", "60"]))
+    beside = Beside([], 2)
+    first, second = beside.running
+    beside.tell()
+    assert capsys.readouterr().err == ""
+    first.kill()
+    first.wait()
+    beside.tell()
+    beside.tell()
+    assert capsys.readouterr().err == "twofold: a process beside this one ended with -9; its runs are left to others\n"
+    beside.end()
+    assert second.returncode == -signal.SIGTERM
+
+
 def test_no_more_processes_than_runs(copy, data, monkeypatch):
     asked = []
 
@@ -415,24 +310,6 @@ def test_a_process_whose_first_one_is_gone_begins_nothing():
     with pytest.raises(SystemExit):
         watcher.begins(None, [])
     compare._Silent().begins(None, [])
-
-
-@pytest.mark.parametrize(
-    ("count", "visible", "found"),
-    [(0, None, []), (2, None, ["0", "1"]), (2, "3,5", ["3", "5"]), (1, "GPU-ab,GPU-cd", ["GPU-ab"]), (0, "", [])],
-)
-def test_gpus_are_those_that_the_user_left_visible(count, visible, found, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if visible is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert _gpus() == found
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_it_is_known_whether_less_is_better(task):
-    kind = task_class(task)
-    assert (kind.metric in compare.LOWER) is not kind.higher_is_better
 
 
 @pytest.mark.parametrize(
@@ -474,11 +351,6 @@ def test_where_everything_diverges_nothing_is_judged(data, tmp_path, capsys):
     assert runs(out) == 4
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(5, "5 s"), (100, "2 min"), (7200, "2.0 h")])
-def test_spans(seconds, told):
-    assert compare._span(seconds) == told
-
-
 def test_an_arm_of_one_s_own_whatever_its_name(data, tmp_path, monkeypatch, capsys):
     name = "mine/../<b>ü"
     monkeypatch.setitem(ARMS, name, Arm(name=name, source="an afternoon", fields={"attention": "split_key"}))
@@ -487,21 +359,3 @@ def test_an_arm_of_one_s_own_whatever_its_name(data, tmp_path, monkeypatch, caps
     assert name in json.loads(capsys.readouterr().out)["verdicts"][0]
     assert {record.arm for record in read_records(out / FILE)} == {"standard", name}
     assert [path.name for path in tmp_path.iterdir()] == ["lab"]
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "plans").glob("*.toml")), ids=lambda path: path.stem)
-def test_plans_of_the_examples_can_be_registered(path, tmp_path, capsys):
-    assert main(["compare", "--register", str(path), "--out", str(tmp_path / "lab")]) == 0
-    assert "runs of the grid" in capsys.readouterr().out
-
-
-def test_the_toy_is_the_first_experiment_in_small():
-    plan = read_plan(ROOT / "examples" / "plans" / "toy.toml")
-    lab = Laboratory(plan)
-    size = lab.sizes["standard"]
-    assert f"{size:,} parameters" in plan.question
-    assert [round(budget / size) for budget in plan.budgets] == [1, 5, 20]
-    # Whole steps, or the report would say that runs did not see their budget.
-    assert [lab.steps(budget) * 512 for budget in plan.budgets] == list(plan.budgets)
-    # Less than one pass.
-    assert plan.end < sum(map(lab.task.tokens_of, lab.rows))

@@ -7,6 +7,27 @@ SIZE = {"width": 16, "layers": 1, "heads": 2, "context_length": 16, "batch_size"
 STEP = 128
 WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "the", "dog", "ran", "to", "the", "sun", "where", "ants", "are")
 
+TOML = f"""
+experiment = "registered"
+question = "Does it run?"
+hypothesis = "Es läuft: 是的"
+task = "lm"
+data = "a few words"
+metric = "nats_per_token"
+lower_is_better = true
+arms = ["standard", "split_kv"]
+baseline = "standard"
+primary = [["split_kv", "standard"]]
+seeds = [0, 1, 2, 3, 4, 5, 6, 7]
+lrs = [1e-3, 2e-3, 4e-3, 1e-2]
+budgets = [{2 * STEP}]
+analysis = "by the fixed words"
+stop_rule = "all runs"
+
+[size]
+{chr(10).join(f"{name} = {value}" for name, value in SIZE.items())}
+"""
+
 
 def texts(folder, shift=0):
     """train, dev and test, made by a rule; another shift makes others."""

@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import signal
 from dataclasses import asdict, replace
 
 import pytest
@@ -13,6 +15,7 @@ from twofold.lab.records import Key, Record
 from twofold.lab.trial import Laboratory, _digest, _uniform
 from twofold.tasks import TASKS
 from twofold.tasks.runs import task_class
+from twofold.training import Stopped
 
 LR = 1e-2
 
@@ -141,6 +144,25 @@ def test_a_run_that_diverges_has_no_value(run):
     assert record.seconds > 0
     assert record.tokens < record.budget
     assert record.test is None
+
+
+@pytest.mark.parametrize(("look", "number"), [(0, signal.SIGINT), (1, signal.SIGINT), (1, signal.SIGTERM)])
+def test_who_asks_for_an_end_during_a_look_is_heard(look, number, lab, tmp_path, monkeypatch):
+    """The last one too, after which the loop has nothing left to do."""
+    looks = []
+
+    def scores(model, split):
+        if len(looks) == look:
+            os.kill(os.getpid(), number)
+        looks.append(split)
+        return {"nats_per_token": 2.0}
+
+    monkeypatch.setattr(lab.task, "scores", scores)
+    with pytest.raises(Stopped) as stopped:
+        lab.run(key(), tmp_path / "run")
+    assert stopped.value.exit_code == 128 + number
+    assert len(looks) == look + 1
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_score_that_is_no_number_is_a_divergence(lab, tmp_path, monkeypatch):

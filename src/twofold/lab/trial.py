@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from signal import SIGINT, getsignal
 from statistics import median
 from typing import Any
 
@@ -34,6 +35,7 @@ from twofold.training.loop import fit
 from twofold.training.order import lengths_of, total_steps
 from twofold.training.progress import Progress
 from twofold.training.settings import Settings
+from twofold.training.stopping import Stopped, Wish
 
 # Most steps between two lines of a run's metrics, and rows whose self weights are looked at.
 LOG_STEPS, LOOKED_AT = 25, 8
@@ -88,7 +90,7 @@ class Laboratory:
         model = build(arm, self.config, self.model_class, matched=matched, seed=key.seed)
         device = self.device
         environment = machine(device) | {"data": self.data, "runs_at_once": self.at_once}
-        looks = _Looks(self, weights=key.phase == "final")
+        looks = _Looks(self, folder, weights=key.phase == "final")
         if settings.compile:
             # After some eight models torch would stop compiling without a word.
             torch.compiler.reset()
@@ -188,8 +190,8 @@ class _Apart:
 class _Looks:
     """Looks at the dev split while a run is trained: what they said, and how long they took."""
 
-    def __init__(self, lab: Laboratory, *, weights: bool) -> None:
-        self.lab, self.wants_weights = lab, weights
+    def __init__(self, lab: Laboratory, folder: Path, *, weights: bool) -> None:
+        self.lab, self.folder, self.wants_weights = lab, folder, weights
         self.seconds: list[float] = []
         self.layers: list[tuple[float, ...]] = []
         self.uniform: float | None = None
@@ -200,6 +202,10 @@ class _Looks:
         if self.wants_weights:
             self._look_inside(model)
         self.seconds.append(time.monotonic() - began)
+        # Asked during the last look, the loop would not end the comparison: to it, the run is done.
+        wish = getsignal(SIGINT)
+        if isinstance(wish, Wish) and wish.signal:
+            raise Stopped(wish.signal, self.folder, step=0, saved=0)
         # The last look is the one that counts: its weights are those to keep.
         return {"look": float(len(self.seconds)), "value": value}
 

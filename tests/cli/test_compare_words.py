@@ -1,0 +1,158 @@
+"""The words of `twofold compare`: what there is to say, and what is refused in a line before anything is begun."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.lab import quick
+from twofold.cli import compare, main
+from twofold.cli.beside import BESIDE, _gpus
+from twofold.lab.arms import ARMS
+from twofold.lab.plan import read_plan
+from twofold.lab.trial import Laboratory
+from twofold.tasks import TASKS
+from twofold.tasks.runs import task_class
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return quick.texts(tmp_path_factory.mktemp("texts"))
+
+
+def test_the_names_in_help_are_the_arms():
+    assert list(ARMS) == compare.NAMES
+
+
+def test_help(capsys):
+    assert main(["compare"]) == 2
+    assert main(["compare", "--help"]) == 0
+    said = capsys.readouterr().out
+    for name in (*ARMS, "--register", "captioning"):
+        assert name in said
+    assert main(["compare", "lm", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert "--at-once" in said
+    assert BESIDE not in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("[0, 1, 2, 3, 4, 5, 6, 7]", "[0, 1, 2, 3, 4]", "cannot be registered: seeds: 5 pairs in 1 comparisons"),
+        ("[1e-3, 2e-3, 4e-3, 1e-2]", "[1e-3]", "lrs must be at least 4, got 1"),
+        ('task = "lm"', 'task = "chess"', "plan.toml: task must be one of goals, "),
+        ('task = "lm"', 'task = "ner"', "plan.toml: option 'context_length' there is not"),
+        ('"standard", "split_kv"]\nbase', '"standard", "split"]\nbase', "plan.toml: primary must be of the arms"),
+        ("width = 16", "learning_rate = 1.0", "plan.toml: option 'learning_rate' is set by the comparison itself"),
+        ("width = 16", 'width = "16"', "plan.toml: option width must be a whole number, got '16'"),
+        ("lower_is_better = true", "lower_is_better = maybe", "plan.toml: "),
+        ("hypothesis", "hypnosis", "plan.toml: unknown field 'hypnosis'"),
+    ],
+)
+def test_a_plan_that_will_not_do_is_refused_in_a_line(old, new, complaint, tmp_path, capsys):
+    plan, out = tmp_path / "plan.toml", tmp_path / "lab"
+    assert old in quick.TOML
+    plan.write_text(quick.TOML.replace(old, new), encoding="utf-8")
+    assert main(["compare", "--register", str(plan), "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert complaint in said
+    assert said.count("\n") == 1
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (["--register", "nowhere.toml"], "nowhere.toml: there is no such file"),
+        (["--register", "."], "directory"),
+        (["--register", "plan.toml", "--arms", "standard", "wide"], "leave out --arms, or --register"),
+        (["ner", "--register", "plan.toml"], "is a plan for lm, not for ner"),
+        (["--out", "x"], "say which task to compare on"),
+        (["chess"], "unknown task 'chess'"),
+        (["lm", "--nonsense"], "nonsense"),
+        (["lm", "--arms", "standard", "spilt_kv"], "arm 'spilt_kv' is not known"),
+        (["lm", "--arms", "standard", "a/b"], "arm 'a/b' is not known"),
+        (["lm", "--arms", "standard"], "arms must be at least two different names"),
+        (["lm", "--arms", "standard", "standard"], "arms must be at least two different names"),
+        (["lm", "--seeds", "0"], "seeds must be from 1 to 10000, got 0"),
+        (["lm", "--seeds", "1000000000000"], "seeds must be from 1 to 10000"),
+        (["lm", "--lrs", "0"], "lrs must be different numbers above 0"),
+        (["lm", "--lrs", "1e-3", "1e999"], "lrs must be different numbers above 0"),
+        (["lm", "--tokens", "0"], "budgets must be different whole numbers of at least 1"),
+        (["lm", "--at-once", "0"], "at_once must be from 1 to 256, got 0"),
+        (["lm", "--at-once", "100000"], "at_once must be from 1 to 256, got 100000"),
+        (["lm", "--metric", "bleu"], "metric must be one of perplexity, "),
+        (["lm", "--options", "width"], "options must be NAME=VALUE, got 'width'"),
+        (["lm", "--options", "width=16", "width=32"], "option 'width' is given twice"),
+        (["lm", "--options", "wdith=16"], "option 'wdith' there is not"),
+        (["lm", "--options", "width=wide"], "option width must be a whole number, got 'wide'"),
+        (["lm", "--options", "width=null"], "option width must be a whole number, got None"),
+        (["lm", "--options", "size=huge"], "option size must be one of tiny, small, base"),
+        (["lm", "--options", "seed=1"], "option 'seed' is set by the comparison itself"),
+        (["lm", "--options", "dropout=NaN"], "option dropout must be a number, got nan"),
+        (["lm", "--data", "nowhere"], "nowhere"),
+        (["lm", "--data", "hub:someone/something"], "a comparison needs files"),
+        (["--register", "plan.toml", "--out", "plan.toml"], "plan.toml must be a folder, and is a file"),
+        (["lm", "--out", "plan.toml"], "plan.toml must be a folder, and is a file"),
+    ],
+)
+def test_wrong_words_get_a_line_and_leave_nothing(given, complaint, data, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("plan.toml").write_text(quick.TOML, encoding="utf-8")
+    more = [] if "--data" in given or given[0] != "lm" else ["--data", str(data)]
+    more += ["--tokens", "100"] if given[0] == "lm" and "--tokens" not in given else []
+    assert main(["compare", *given, *more]) == 2
+    said = capsys.readouterr().err
+    assert complaint in said
+    assert said.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.toml"]
+
+
+def test_processes_of_torchrun_are_refused(data, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main(["compare", "lm", "--data", str(data), "--out", str(tmp_path / "lab")]) == 2
+    assert "start them without torchrun" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("count", "visible", "found"),
+    [(0, None, []), (2, None, ["0", "1"]), (2, "3,5", ["3", "5"]), (1, "GPU-ab,GPU-cd", ["GPU-ab"]), (0, "", [])],
+)
+def test_gpus_are_those_that_the_user_left_visible(count, visible, found, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert _gpus() == found
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_it_is_known_whether_less_is_better(task):
+    kind = task_class(task)
+    assert (kind.metric in compare.LOWER) is not kind.higher_is_better
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(5, "5 s"), (100, "2 min"), (7200, "2.0 h")])
+def test_spans(seconds, told):
+    assert compare._span(seconds) == told
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "plans").glob("*.toml")), ids=lambda path: path.stem)
+def test_plans_of_the_examples_can_be_registered(path, tmp_path, capsys):
+    assert main(["compare", "--register", str(path), "--out", str(tmp_path / "lab")]) == 0
+    assert "runs of the grid" in capsys.readouterr().out
+
+
+def test_the_toy_is_the_first_experiment_in_small():
+    plan = read_plan(ROOT / "examples" / "plans" / "toy.toml")
+    lab = Laboratory(plan)
+    size = lab.sizes["standard"]
+    assert f"{size:,} parameters" in plan.question
+    assert [round(budget / size) for budget in plan.budgets] == [1, 5, 20]
+    # Whole steps, or the report would say that runs did not see their budget.
+    assert [lab.steps(budget) * 512 for budget in plan.budgets] == list(plan.budgets)
+    # Less than one pass.
+    assert plan.end < sum(map(lab.task.tokens_of, lab.rows))
