@@ -30,7 +30,7 @@ SHARE = 400
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="the folder to write")
-    parser.add_argument("--megabytes", type=float, default=250.0, help="most text, of files chosen by their hash")
+    parser.add_argument("--millions", type=float, default=180.0, help="most characters, of files chosen by their hash")
     parser.add_argument("--deb", type=Path, help=f"a {PACKAGE} package that is here already")
     given = parser.parse_args()
     if given.out.exists():
@@ -41,7 +41,7 @@ def main() -> None:
     texts.sort(key=lambda one: hashlib.sha256(one[0].encode()).digest())
     kept, size = [], 0
     for name, text in texts:
-        if size + len(text) > given.megabytes * 1e6:
+        if size + len(text) > given.millions * 1e6:
             break
         kept.append((name, text))
         size += len(text)

@@ -90,6 +90,17 @@ def test_classes_have_names_and_files_may_be_parquet(datasets, tmp_path):
     assert len(splits.train + splits.dev + splits.test) == 30
 
 
+def test_rows_of_no_class_are_left_out(datasets, tmp_path):
+    kinds = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["bad", "good"])})
+    (tmp_path / "set").mkdir()
+    for split, labels in (("train", [n % 2 for n in range(30)]), ("test", [-1] * 5)):
+        rows = {"text": [f"{split} {n}" for n in range(len(labels))], "label": labels}
+        datasets.Dataset.from_dict(rows, features=kinds).to_parquet(str(tmp_path / "set" / f"{split}.parquet"))
+    splits = hub_labelled(f"hub:{tmp_path / 'set'}")
+    assert {example.label for example in splits.train + splits.dev + splits.test} == {"bad", "good"}
+    assert splits.cut == ("dev", "test")
+
+
 @pytest.mark.parametrize(
     ("source", "target", "expected"),
     [
@@ -139,6 +150,8 @@ def test_questions_as_squad_has_them(made):
         (squad("Ada built it.", ["Bob"], [0]), "set:1: answer 'Bob' is not at 0 of the context"),
         (squad("Ada built it.", [], []), "set:1: has no answer, and every question needs one"),
         (squad("", ["Ada"], [0]), "set:1: field 'context' is empty"),
+        (squad("Ada built it", ["it"], [-2]), "set:1: answer 'it' is not at -2 of the context"),
+        (squad("Ada built it.", ["Ada"], [0, 4]), "set:1: has 1 answers and 2 starts of answers"),
     ],
 )
 def test_questions_that_are_wrong(made, row, message):

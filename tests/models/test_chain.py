@@ -62,3 +62,18 @@ def test_great_scores_have_gradients():
     chain_loss(scores, torch.tensor([[2, 2]]), moves).backward()
     assert scores.grad.isfinite().all()
     assert moves.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("far", [-300.0, -110.0, 50.0, 90.0])
+def test_moves_may_be_as_far_apart_as_they_like(far):
+    torch.manual_seed(0)
+    truth = torch.tensor([[0, 2, 1, 1]])
+    scores, moves = torch.randn(1, 4, LABELS, requires_grad=True), torch.randn(LABELS + 1, LABELS)
+    moves[0, 1] = far
+    moves.requires_grad_()
+    loss = chain_loss(scores, truth, moves)
+    loss.backward()
+    expected = counted_out(scores[0].double(), truth[0], moves.double()) / 4
+    torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=1e-5)
+    assert scores.grad.isfinite().all()
+    assert moves.grad.isfinite().all()

@@ -58,7 +58,7 @@ class HubSet:
     def rows(self, split: str, *, streaming: bool) -> Iterator[tuple[int, dict[str, Any]]]:
         """Rows of a split with their numbers from 1 on. Streaming reads as it goes; else all is downloaded first.
 
-        A class is given by its name instead of its number.
+        A class is given by its name instead of its number, and as None where nobody said which.
         """
         which = {"split": split, "revision": self.revision, "streaming": streaming}
         whole = self._asked(lambda hub: hub.load_dataset(self.name, self.config, **which))
@@ -66,9 +66,10 @@ class HubSet:
         ready, number = iter(whole), 0
         while (row := self._asked(lambda _: next(ready, None))) is not None:
             number += 1
-            # Where nobody said which class, it is None or -1.
-            told = {name: row[name] for name in classes if row[name] is not None and row[name] >= 0}
-            yield number, {**row, **{name: classes[name](value) for name, value in told.items()}}
+            told = {name: row[name] for name in classes}
+            is_said = {name: isinstance(value, int) and value >= 0 for name, value in told.items()}
+            named = {name: classes[name](value) if is_said[name] else None for name, value in told.items()}
+            yield number, {**row, **named}
 
     def text(self, number: int, row: dict[str, Any], column: str) -> str:
         """What a row has in a column, which must be some text."""

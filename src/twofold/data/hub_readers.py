@@ -14,7 +14,7 @@ from twofold.data.hub import HubSet
 from twofold.data.streaming import Streamed
 
 Example = TypeVar("Example")
-Read = Callable[[HubSet, int, dict[str, Any]], Example]
+Read = Callable[[HubSet, int, dict[str, Any]], Example | None]
 # Texts at the beginning of a stream that become dev, and as many more test, where the set has none.
 CUT = 200
 # Texts of a dev or test split that are kept: models are scored on them again and again.
@@ -22,10 +22,12 @@ SCORED = 2000
 
 
 def hub_labelled(address: Path | str) -> Splits[Labelled]:
-    """Columns text and label; a label may be a number."""
+    """Columns text and label; a label may be a number. Rows without one, as of a test split kept back, are left out."""
 
-    def read(there: HubSet, number: int, row: dict[str, Any]) -> Labelled:
-        label = row.get(there.columns["label"])
+    def read(there: HubSet, number: int, row: dict[str, Any]) -> Labelled | None:
+        label = row.get(there.columns["label"], "")
+        if label is None:
+            return None
         named = str(label) if isinstance(label, int) else there.text(number, row, "label")
         return Labelled(there.text(number, row, "text"), named)
 
@@ -69,15 +71,21 @@ def hub_questions(address: Path | str) -> Splits[Question]:
         context = there.text(number, row, "context")
         told = field(there.address, number, row, there.columns["answers"], "object")
         texts, starts = (field(there.address, number, told, name, "list") for name in ("text", "answer_start"))
-        answers = tuple(Answer(text, start) for text, start in zip(texts, starts, strict=True))
-        if not answers:
+        if not texts:
             raise DataError(there.address, number, "has no answer, and every question needs one")
-        for text, start in zip(texts, starts, strict=True):
-            if not text or context[start : start + len(text)] != text:
-                raise DataError(there.address, number, f"answer {text!r} is not at {start} of the context")
+        if len(texts) != len(starts):
+            raise DataError(there.address, number, f"has {len(texts)} answers and {len(starts)} starts of answers")
+        answers = tuple(_answer(there, number, context, *one) for one in zip(texts, starts, strict=True))
         return Question(str(row.get("id", number)), context, there.text(number, row, "question"), answers)
 
     return _read(address, ("context", "question", "answers"), read, lambda question: question.context)
+
+
+def _answer(there: HubSet, number: int, context: str, text: Any, start: Any) -> Answer:
+    is_place = isinstance(start, int) and not isinstance(start, bool) and start >= 0
+    if not isinstance(text, str) or not text or not is_place or context[start : start + len(text)] != text:
+        raise DataError(there.address, number, f"answer {text!r:.60} is not at {start!r:.20} of the context")
+    return Answer(text, start)
 
 
 def hub_texts(address: Path | str) -> Splits[str]:
@@ -109,7 +117,11 @@ def _read(
     """All examples of a set."""
     there = HubSet.parsed(address, columns)
     found = {
-        split: [read(there, number, row) for number, row in there.rows(name, streaming=False)]
+        split: [
+            example
+            for number, row in there.rows(name, streaming=False)
+            if (example := read(there, number, row)) is not None
+        ]
         for split, name in there.splits().items()
     }
     splits = Splits(found["train"], found.get("dev", []), found.get("test", []))

@@ -33,10 +33,13 @@ def _loss(scores: Tensor, truth: Tensor, moves: Tensor) -> Tensor:
     before = torch.cat([torch.full_like(truth[:, :1], len(moves) - 1), truth[:, :-1]], dim=1)
     path = scores.gather(2, truth[..., None]).squeeze(-1) + moves[before, truth]
     total = scores[:, 0] + moves[-1]
-    follows = moves[:-1].exp()
+    # A product is faster than sums of logarithms; from the greatest down, nothing of it can overflow.
+    greatest = moves[:-1].amax(0)
+    follows = (moves[:-1] - greatest).exp()
     for place in range(1, int(mask.sum(1).max())):
         most = total.amax(1, keepdim=True)
-        ahead = ((total - most).exp() @ follows).log() + most + scores[:, place]
+        share = ((total - most).exp() @ follows).clamp_min(torch.finfo(scores.dtype).tiny)
+        ahead = share.log() + most + greatest + scores[:, place]
         total = torch.where(mask[:, place, None], ahead, total)
     nll = total.logsumexp(1) * mask.any(1) - (path * mask).sum(1)
     return nll.sum() / mask.sum().clamp(min=1)
