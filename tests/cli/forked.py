@@ -31,9 +31,10 @@ if __name__ == "__main__":
     chance = random.Random(0)  # noqa: S311
     if how == "kill":
         codes = []
-        for _ in range(int(count)):
+        # The first so soon that none can be done, however fast the machine.
+        for after in [0.1, *sorted(chance.uniform(0.15, 1.0) for _ in range(int(count) - 1))]:
             child = begun(words)
-            time.sleep(chance.uniform(0.2, 1.0))
+            time.sleep(after)
             os.kill(child, signal.SIGKILL)
             codes.append(ended(child))
     else:
