@@ -33,7 +33,7 @@ if __name__ == "__main__":
         codes = []
         for _ in range(int(count)):
             child = begun(words)
-            time.sleep(chance.uniform(0.2, 1.0))
+            time.sleep(chance.uniform(0.05, 0.3))
             os.kill(child, signal.SIGKILL)
             codes.append(ended(child))
     else:
