@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -52,8 +53,12 @@ def _cpu() -> str:
     return names[0] if names else platform.processor()
 
 
+@cache
 def _commit() -> str | None:
-    """The commit this code was run from, with "+" if files differ from it; None outside a repository."""
+    """The commit this code was run from, with "+" if files differ from it; None outside a repository.
+
+    Read once: what runs is the code as it was imported, whatever becomes of its files.
+    """
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
         commit = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)  # noqa: S603

@@ -32,7 +32,7 @@ if __name__ == "__main__":
     if how == "kill":
         codes = []
         # The first so soon that none can be done, however fast the machine.
-        for after in [0.1, *sorted(chance.uniform(0.15, 1.0) for _ in range(int(count) - 1))]:
+        for after in [0.05, *sorted(chance.uniform(0.05, 0.4) for _ in range(int(count) - 1))]:
             child = begun(words)
             time.sleep(after)
             os.kill(child, signal.SIGKILL)

@@ -15,7 +15,7 @@ import pytest
 
 from tests.lab import quick
 from twofold.cli import compare, main
-from twofold.cli.beside import BESIDE, Beside
+from twofold.cli.beside import BESIDE, Beside, parted
 from twofold.lab.arms import ARMS, Arm
 from twofold.lab.records import FILE, read_records
 from twofold.lab.registration import read_registration
@@ -92,9 +92,11 @@ def test_runs_report_and_progress(whole, data, tmp_path, capsys):
     said = capsys.readouterr()
     assert values(out) == values(whole)
     assert said.out.startswith("exploratory: split_kv ")
+    for departure in read_study(out).departures:
+        assert f"\n  not as planned: {departure}\n" in said.out
     assert said.out.endswith(f"{out}/report.html: 8 runs\n")
     lines = said.err.splitlines()
-    assert lines[0] == "grid standard, rate 0.001, seed 0, 512 tokens (4 of the grid to go)"
+    assert lines[0] == "grid standard, rate 0.001, seed 2, 512 tokens (4 of the grid to go)"
     assert re.fullmatch(r"  nats_per_token \d\.\d{4}", lines[1])
     assert re.fullmatch(r"grid split_kv, .* \(3 of the grid to go; all done in about \d+ s\)", lines[2])
     assert re.fullmatch(r"final split_kv, .*, seed 1, .* \(1 of the final to go; all done in about \d+ s\)", lines[14])
@@ -109,6 +111,9 @@ def test_json(copy, data, capsys):
     told = json.loads(said.out)
     assert (told["out"], told["runs"]) == (str(copy), 8)
     assert told["verdicts"][0].startswith("exploratory: ")
+    assert told["departures"] == read_study(copy).departures
+    # Of two rates either is at an edge.
+    assert len(told["departures"]) == 2
     assert said.err == ""
 
 
@@ -136,10 +141,12 @@ def test_register_then_run(data, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["sha256"] == read_registration(out).sha256
     assert main(going_on(data, out)) == 0
     said = capsys.readouterr().out
-    assert re.match(r"(better|worse|no difference found): ", said)
+    # Nothing is wrong but that two steps are too few to say which rate is best.
+    assert said.startswith("not judged: the best learning rate is at the edge of the grid (")
     assert said.endswith("24 runs\n")
-    # Nothing but that two steps are too few to say which rate is best.
-    assert all("is at the edge of the grid" in departure for departure in read_study(out).departures)
+    departures = read_study(out).departures
+    assert departures
+    assert all("is at the edge of the grid" in departure for departure in departures)
     # What was fixed stays, and the runs with it.
     plan.write_text(quick.TOML.replace("1e-3, 2e-3", "1e-3, 3e-3"), encoding="utf-8")
     assert main(["compare", "--register", str(plan), "--out", str(out)]) == 2
@@ -301,7 +308,7 @@ def test_no_more_processes_than_runs(copy, data, monkeypatch):
     assert main(going_on(data, copy, "--at-once", "200", "--json")) == 0
     assert main(going_on(data, copy, "--at-once", "200", "--json")) == 0
     # One that stands beside another starts none.
-    assert main(going_on(data, copy, "--at-once", "200", BESIDE)) == 0
+    assert main(going_on(data, copy, "--at-once", "200", f"{BESIDE}{os.getppid()}")) == 0
     assert asked == [2, 0, 0]
 
 
@@ -309,7 +316,24 @@ def test_a_process_whose_first_one_is_gone_begins_nothing():
     watcher = compare._Silent(parent=-1)
     with pytest.raises(SystemExit):
         watcher.begins(None, [])
-    compare._Silent().begins(None, [])
+    compare._Silent(parent=os.getppid()).begins(None, [])
+
+
+def test_one_that_starts_after_its_first_one_is_gone_does_nothing(copy, data):
+    """However long torch takes to import: whose it is, the command says."""
+    before = (copy / FILE).read_bytes()
+    with pytest.raises(SystemExit):
+        main(going_on(data, copy, f"{BESIDE}{2**22 + 1}"))
+    assert (copy / FILE).read_bytes() == before
+
+
+def test_the_command_beside_names_its_first_one(monkeypatch):
+    commands = []
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **options: commands.append(command))
+    Beside(["lm", "--json"], 1)
+    parent, words = parted(commands[0][4:])
+    assert (parent, words) == (os.getpid(), ["lm", "--json"])
+    assert parted(["lm"]) == (None, ["lm"])
 
 
 @pytest.mark.parametrize(

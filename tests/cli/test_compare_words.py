@@ -9,6 +9,7 @@ from tests.lab import quick
 from twofold.cli import compare, main
 from twofold.cli.beside import BESIDE, _gpus
 from twofold.lab.arms import ARMS
+from twofold.lab.options import LOWER, is_lower_better
 from twofold.lab.plan import read_plan
 from twofold.lab.trial import Laboratory
 from twofold.tasks import TASKS
@@ -49,6 +50,8 @@ def test_help(capsys):
         ("width = 16", "learning_rate = 1.0", "plan.toml: option 'learning_rate' is set by the comparison itself"),
         ("width = 16", 'width = "16"', "plan.toml: option width must be a whole number, got '16'"),
         ("lower_is_better = true", "lower_is_better = maybe", "plan.toml: "),
+        ("lower_is_better = true", "lower_is_better = false", "plan.toml: lower_is_better must be true for nats_per_"),
+        ("seeds = [0,", "grid_seeds = [7]\nseeds = [0,", "grid_seeds must be none of seeds"),
         ("hypothesis", "hypnosis", "plan.toml: unknown field 'hypnosis'"),
     ],
 )
@@ -132,7 +135,8 @@ def test_gpus_are_those_that_the_user_left_visible(count, visible, found, monkey
 @pytest.mark.parametrize("task", TASKS)
 def test_it_is_known_whether_less_is_better(task):
     kind = task_class(task)
-    assert (kind.metric in compare.LOWER) is not kind.higher_is_better
+    assert (kind.metric in LOWER) is not kind.higher_is_better
+    assert is_lower_better(task, kind.metric) is not kind.higher_is_better
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(5, "5 s"), (100, "2 min"), (7200, "2.0 h")])

@@ -10,6 +10,10 @@ from twofold.lab.records import Point, Record, SelfWeight
 ARMS = ("standard", "exclusive", "split_kv matched")
 RATES = (5e-4, 1e-3, 2e-3, 4e-3)
 BUDGETS = (1_000_000, 5_000_000, 20_000_000)
+ENVIRONMENT = {
+    "date": "2026-11-20T10:00:00+00:00", "commit": "0123456789ab", "data": "fedcba9876543210",
+    "gpu": "NVIDIA H200", "torch": "2.11.0",
+}  # fmt: skip
 # What an arm's loss is below that of standard, the best rate, and seconds per million tokens.
 TRUTH = {"standard": (0.0, 1e-3, 1.0), "exclusive": (0.005, 2e-3, 1.05), "split_kv matched": (0.03, 2e-3, 1.02)}
 
@@ -57,13 +61,18 @@ def record(arm="standard", seed=0, lr=1e-3, budget=20_000_000, phase="final", no
         "parameters": 10_000_000, "metric": "loss", "value": points[-1].value, "tokens": budget,
         "seconds": points[-1].seconds, "curve": points, "peak_memory": 3 << 30, "gradient_tail": 4.0,
         "self_weights": weights, "uniform_self_weight": 0.01,
-        "environment": {"date": "2026-11-20T10:00:00+00:00", "gpu": "NVIDIA H200", "torch": "2.11.0"},
+        "environment": dict(ENVIRONMENT),
     }  # fmt: skip
+    # A curve ends with the value, whichever of the two is given.
+    if "curve" not in changes and changes.get("value") is not None:
+        told["curve"] = [*points[:-1], points[-1]._replace(value=changes["value"])]
+    if "value" not in changes and changes.get("curve"):
+        told["value"] = changes["curve"][-1][2]
     return Record(**told | changes)
 
 
 def records(plan):
-    """Every run of a plan, the grid with its first seed."""
+    """Every run of a plan."""
     grid = [
         record(arm, seed, lr, budget, "grid")
         for arm in plan.arms

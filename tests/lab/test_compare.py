@@ -193,6 +193,13 @@ def test_runs_on_other_data_are_refused(lab, whole, tmp_path):
     assert (folder / FILE).read_bytes() == before
 
 
+def test_runs_that_do_not_say_their_data_are_refused(lab, whole, tmp_path):
+    for record in read_records(whole[0] / FILE)[:2]:
+        append(tmp_path / FILE, replace(record, environment={}))
+    with pytest.raises(ValueError, match=r"has runs on other data \(they do not say which\), got \w{16}"):
+        work(lab, tmp_path, quick.Heard())
+
+
 def test_a_damaged_file_is_refused_and_left(lab, whole, tmp_path):
     lines = (whole[0] / FILE).read_bytes().splitlines(keepends=True)
     (tmp_path / FILE).write_bytes(lines[0] + b"rubbish\n" + lines[1])

@@ -50,8 +50,8 @@ def test_a_gap_is_read_off_between_looks():
     ours = [run("exclusive", seed, 1.0, [(10, 1, 3.0), (30, 3, 1.0)]) for seed in (0, 1)]
     # Looks at other tokens, and one more of them.
     theirs = [
-        run("standard", 0, 1.0, [(20, 2, 3.0), (25, 2, 3.0), (40, 4, 3.0)]),
-        run("standard", 1, 1.0, [(0, 0, 6.0), (20, 2, 4.0), (40, 4, 2.0)]),
+        run("standard", 0, 3.0, [(20, 2, 3.0), (25, 2.5, 3.0), (40, 4, 3.0)]),
+        run("standard", 1, 2.0, [(0, 0, 6.0), (20, 2, 4.0), (40, 4, 2.0)]),
     ]
     gaps = gap_curve(paired(ours + theirs, "exclusive", "standard", BUDGET))
     # Both have 20 to 30 tokens in common; the fewest looks in there are at 30.

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.lab.made_up import RATES, plan, record, records
-from twofold.lab.rates import diverged, rate_curves, rate_for, spikes
+from twofold.lab.rates import rate_curves, rate_for, spikes, unstable
 from twofold.lab.records import Point
 
 
@@ -62,6 +62,18 @@ def test_a_rate_with_a_run_that_diverged_is_not_chosen():
     assert (none.best, none.highest_stable, none.is_interior) == (None, None, False)
 
 
+def test_a_run_that_overfits_is_unstable_and_may_still_be_the_best():
+    """Worse at its end than at its first look, and yet better than all others."""
+    runs = [
+        record(lr=lr, budget=1000, phase="grid", curve=curve(first, last))
+        for lr, first, last in zip(RATES, (3.0, 2.0, 2.1, 2.2), (2.9, 2.3, 2.2, 2.4), strict=True)
+    ]
+    (one,) = rate_curves(runs, lower_is_better=True)
+    assert (one.best, one.highest_stable, one.is_interior) == (RATES[2], RATES[0], True)
+    (all_of_them,) = rate_curves(runs[1:], lower_is_better=True)
+    assert (all_of_them.best, all_of_them.highest_stable) == (RATES[2], None)
+
+
 def test_no_grid():
     assert rate_curves([record()], lower_is_better=True) == []
     assert rate_for([], "standard", 5) is None
@@ -88,8 +100,8 @@ def test_the_rate_of_a_budget_is_that_of_the_nearest_grid_below():
         (9.0, (), True, False),
     ],
 )
-def test_diverged(value, values, lower, expected):
-    assert diverged(record(value=value, curve=curve(*values)), lower_is_better=lower) is expected
+def test_unstable(value, values, lower, expected):
+    assert unstable(record(value=value, curve=curve(*values)), lower_is_better=lower) is expected
 
 
 @pytest.mark.parametrize(

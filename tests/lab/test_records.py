@@ -34,7 +34,7 @@ def test_what_is_written_is_read(path):
 
 @given(value=NUMBER, lr=st.floats(1e-12, 10), seed=st.integers(0), name=st.text(min_size=1), curve=st.lists(NUMBER))
 def test_json_and_back(value, lr, seed, name, curve):
-    points = [Point(place, 1.0, one) for place, one in enumerate(curve)]
+    points = [Point(place, place / 2, one) for place, one in enumerate([*curve, value])]
     one = record(value=value, lr=lr, seed=3, curve=points)
     one = replace(one, seed=seed, arm=name, environment={name: value})
     assert Record.from_json(json.loads(json.dumps(one.as_json()))) == one
@@ -86,7 +86,7 @@ def test_a_full_disk_leaves_whole_lines(path, monkeypatch):
 
 def _append_many(path, arm):
     for seed in range(20):
-        append(path, record(arm, seed, curve=[Point(tokens, 1.0, 2.0) for tokens in range(200)]))
+        append(path, record(arm, seed, curve=[Point(tokens, 1.0 + tokens, 2.0) for tokens in range(200)]))
 
 
 def test_processes_append_side_by_side(path):
@@ -115,6 +115,10 @@ def test_processes_append_side_by_side(path):
         (b"{", "Expecting property name"),
         (b"\xff", "can't decode byte"),
         (b"", "Expecting value"),
+        (
+            json.dumps(record(seed=1).as_json() | {"seconds": 10**400}).encode(),
+            "seconds must be a number above 0, got 1000",
+        ),
     ],
 )
 def test_another_line_is_an_error_with_its_place(path, line, said):
@@ -160,6 +164,11 @@ def test_the_same_run_twice_is_an_error(path):
         ({"curve": [[1, 2]]}, r"curve must be points of tokens, seconds and value, got \[1, 2\]"),
         ({"curve": [[1, 2, None]]}, r"curve must be points of tokens, seconds and value, got \[1, 2, None\]"),
         ({"curve": [[2, 1, 1], [2, 1, 1]]}, r"curve must be at rising tokens, got \[2, 2\]"),
+        ({"curve": [[1, 2, 1], [2, 1, 1]]}, r"curve must be at rising seconds of at least 0, got \[2, 1\]"),
+        ({"curve": [[1, -2, 1]]}, r"curve must be at rising seconds of at least 0, got \[-2\]"),
+        ({"curve": [[1, 2, 3]], "value": 0.5}, "curve must be of looks whose last is the value, 0.5, got 3"),
+        ({"value": 10**400}, "value must be a finite number or null, got 1000"),
+        ({"tokens": 10**400}, "tokens must be a whole number of at least 0, got 1000"),
         ({"self_weights": [[1, []]]}, r"self_weights must be points of tokens and a number a layer, got \[1, \[\]\]"),
         ({"more": 1}, "unknown field 'more'"),
     ],

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.lab.made_up import BUDGETS, RATES, plan, record, records
+from tests.lab.made_up import BUDGETS, ENVIRONMENT, RATES, plan, record, records
 from twofold.lab.plan import Plan, read_plan
 from twofold.lab.records import Key, append
-from twofold.lab.registration import Registration, counted, followed, read_registration, register
+from twofold.lab.registration import SAME_FOR_PAIRS, Registration, counted, followed, read_registration, register
 
 TOML = """
 experiment = "first"
@@ -56,7 +56,7 @@ class TestPlan:
         assert found.end == 200
         assert found.primary == (("split_kv matched", "standard"),)
         assert (found.threshold, found.exploratory, found.size) == (0.05, False, {"layers": 4})
-        assert (found.grid_seeds, found.grid_budgets) == ((0,), (10, 200))
+        assert (found.grid_seeds, found.grid_budgets) == ((8,), (10, 200))
         assert Plan.from_json(json.loads(json.dumps(found.as_json()))) == found
 
     @pytest.mark.parametrize("name", re.findall(r"^(\w+) =", TOML.partition("[size]")[0], re.MULTILINE))
@@ -96,7 +96,8 @@ class TestPlan:
             ({"budgets": [0]}, "budgets must be different whole numbers of at least 1"),
             ({"lrs": [1e-3, -1]}, "lrs must be different numbers above 0"),
             ({"lrs": [1e-3, 1e-3]}, "lrs must be different numbers above 0"),
-            ({"threshold": 5}, "threshold must be between 0 and 1, got 5"),
+            ({"threshold": 0.5}, "threshold must be between 0 and 0.5, got 0.5"),
+            ({"lrs": [10**400]}, "lrs must be different numbers above 0"),
             ({"size": {"date": datetime(2026, 1, 1, tzinfo=UTC)}}, "size must be a table of words and numbers"),
         ],
     )
@@ -117,6 +118,7 @@ class TestPlan:
             ({"threshold": 0.01}, "8 pairs in 2 comparisons give a p of 0.01562 at best"),
             ({"lrs": RATES[:3]}, "lrs must be at least 4, got 3"),
             ({"primary": ()}, "primary names no comparison"),
+            ({"grid_seeds": (9, 3)}, r"grid_seeds must be none of seeds, .*, got \[3\] in both"),
         ],
     )
     def test_a_plan_that_cannot_answer_is_not_registered(self, tmp_path, changes, said):
@@ -126,7 +128,7 @@ class TestPlan:
 
     def test_runs_of_a_plan(self):
         small = plan(seeds=(3, 1), budgets=(10, 20), lrs=RATES[:2], grid_budgets=[10])
-        assert small.grid()[:3] == [Key("made up", "grid", arm, 3, RATES[0], 10) for arm in small.arms]
+        assert small.grid()[:3] == [Key("made up", "grid", arm, 4, RATES[0], 10) for arm in small.arms]
         assert len(small.grid()) == 6
         rates = {(arm, budget): 1e-3 for arm in small.arms for budget in (10, 20)}
         assert len(small.finals(rates)) == 12
@@ -232,21 +234,39 @@ class TestFollowed:
     def test_registered_too_late(self):
         (said,) = self.departures(records(plan()), date="2026-11-21T00:00:00+00:00")
         assert said.startswith(
-            "108 runs began before the plan was registered, 2026-11-21 00:00 UTC: grid standard seed 0"
+            "108 runs began before the plan was registered, 2026-11-21 00:00 UTC: grid standard seed 8"
         )
-        # A date that is none says nothing.
-        odd = [replace(one, environment={"date": "yesterday"}) for one in records(plan())]
-        assert self.departures(odd, date="2026-11-21T00:00:00+00:00") == []
 
-    def test_pairs_on_different_machines(self):
-        whole = records(plan())
+    @pytest.mark.parametrize("name", ["date", "commit", "data"])
+    def test_runs_that_do_not_say_where_they_come_from(self, name):
+        without = {one: told for one, told in ENVIRONMENT.items() if one != name}
+        (said,) = self.departures([replace(one, environment=without) for one in records(plan())])
+        assert said.startswith(
+            "108 runs do not say their date, commit or data: "
+            f"grid standard seed 8 lr 0.0005 at 1,000,000 tokens lacks {name}; "
+        )
+
+    def test_a_date_that_is_none_and_a_commit_of_no_repository(self):
+        odd = [replace(one, environment=ENVIRONMENT | {"date": "yesterday"}) for one in records(plan())]
+        (said,) = self.departures(odd)
+        assert said.startswith("108 runs do not say their date")
+        installed = [replace(one, environment=ENVIRONMENT | {"commit": None}) for one in records(plan())]
+        assert self.departures(installed) == []
+
+    @pytest.mark.parametrize("budget", BUDGETS)
+    @pytest.mark.parametrize("name", SAME_FOR_PAIRS)
+    def test_pairs_that_were_not_made_alike(self, name, budget):
         odd = [
-            replace(whole[-1], environment={"gpu": "A100", "torch": "2.11.0"}) if one == whole[-1] else one
-            for one in whole
+            replace(one, environment=ENVIRONMENT | {name: "another"})
+            if (one.phase, one.arm, one.seed, one.budget) == ("final", "split_kv matched", 7, budget)
+            else one
+            for one in records(plan())
         ]
+        usual = ENVIRONMENT.get(name)
         assert self.departures(odd) == [
-            "2 primary pairs were not made alike: split_kv matched / standard seed 7: gpu A100 / NVIDIA H200; "
-            "split_kv matched / exclusive seed 7: gpu A100 / NVIDIA H200"
+            "2 differences in how primary pairs were made: "
+            f"split_kv matched / standard seed 7 at {budget:,} tokens: {name} another / {usual}; "
+            f"split_kv matched / exclusive seed 7 at {budget:,} tokens: {name} another / {usual}"
         ]
 
     @pytest.mark.parametrize(

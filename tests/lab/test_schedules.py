@@ -28,7 +28,8 @@ def runs(gain, spread=0.0, seeds=4):
 
 
 def found(records, **options):
-    return shortest_schedule(records, "exclusive", "standard", lower_is_better=True, **options)
+    told = {"seeds": range(4), "budgets": tuple(LOSS), "lower_is_better": True} | options
+    return shortest_schedule(records, "exclusive", "standard", **told)
 
 
 def test_a_gain_of_a_tenfold_saves_nine_tenths():
@@ -75,31 +76,38 @@ def test_the_interval_is_over_seeds():
     assert one == found(runs(gain=0.5, spread=0.2))
     # Where some draws never get there, the interval has no upper end.
     assert found(runs(gain=0.05, spread=0.2)).tokens.high == math.inf
-    assert not found(runs(gain=0.5, seeds=1)).tokens.is_bounded
+    assert not found(runs(gain=0.5, seeds=1), seeds=(0,)).tokens.is_bounded
 
 
 def test_higher_may_be_better():
     turned = [run(one.arm, one.seed, one.budget, -one.value) for one in runs(gain=0.5)]
-    one = shortest_schedule(turned, "exclusive", "standard", lower_is_better=False)
+    one = found(turned, lower_is_better=False)
     assert one.tokens.mean == pytest.approx(10**3.5)
     assert one.target == -1.0
 
 
-def test_needs_two_budgets_and_a_seed_that_has_all():
-    assert found([one for one in runs(1.0) if one.budget == 100]) is None
-    assert found([one for one in runs(1.0) if one.arm == "exclusive"]) is None
-    assert found(
-        [one for one in runs(1.0) if (one.arm, one.budget) != ("exclusive", 100) or one.seed == 9]
-    ).budgets == (
-        1000,
-        10000,
-    )
-    parted = [one for one in runs(1.0) if one.arm == "standard" or (one.seed == 0) == (one.budget == 100)]
-    assert found(parted) is None
+def test_needs_two_budgets():
+    assert found(runs(1.0), budgets=(100,)) is None
+    assert found(runs(1.0), budgets=(10000, 1000)).budgets == (1000, 10000)
+
+
+@pytest.mark.parametrize(
+    ("arm", "budget", "is_known"),
+    [("exclusive", 100, False), ("exclusive", 10000, False), ("standard", 10000, False), ("standard", 100, True)],
+)
+def test_a_run_that_is_missing_or_diverged_leaves_it_unknown(arm, budget, is_known):
+    whole, lost = runs(1.0), (arm, 2, budget)
+    missing = [one for one in whole if (one.arm, one.seed, one.budget) != lost]
+    diverged = [*missing, run(*lost, value=None)]
+    assert (found(missing) is not None) == (found(diverged) is not None) == is_known
+    # A seed that nobody planned is not waited for.
+    assert found(missing, seeds=(0, 1, 3)) is not None
 
 
 def test_made_up_runs():
-    one = shortest_schedule(records(plan()), "split_kv matched", "standard", lower_is_better=True)
+    one = shortest_schedule(
+        records(plan()), "split_kv matched", "standard", seeds=range(8), budgets=BUDGETS, lower_is_better=True
+    )
     assert one.budgets == BUDGETS
     assert one.token_ratio.low < one.token_ratio.mean < 1
     assert one.second_ratio.mean > one.token_ratio.mean
@@ -121,6 +129,8 @@ class TestClock:
             # At the rival's end after 0.9 of its time, although the schedule was longer.
             (2.0, [Point(10, 0.5, 2.0), Point(90, 0.9, 0.9), Point(100, 2.0, 0.5)], Clock.KEEPS),
             (2.0, [Point(10, 0.5, 2.0), Point(90, 1.1, 0.9), Point(100, 2.0, 0.5)], Clock.UNKNOWN),
+            # There for a moment only.
+            (2.0, [Point(10, 0.5, 0.9), Point(90, 0.9, 1.1), Point(100, 2.0, 0.5)], Clock.UNKNOWN),
         ],
     )
     def test_with_a_single_budget(self, seconds, curve, expected):

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import signal
 from dataclasses import asdict, replace
 
@@ -10,9 +11,9 @@ import pytest
 import torch
 
 from tests.lab import quick
-from twofold.data.examples import Splits
+from twofold.data.examples import Captioned, Splits
 from twofold.lab.records import Key, Record
-from twofold.lab.trial import Laboratory, _digest, _uniform
+from twofold.lab.trial import Laboratory, _digest, _digest_of_examples, _uniform
 from twofold.tasks import TASKS
 from twofold.tasks.runs import task_class
 from twofold.training import Stopped
@@ -69,7 +70,7 @@ def test_a_record_is_complete(run, lab):
     assert 0 < record.uniform_self_weight < 1
     assert record.test > 0
     environment = record.environment
-    assert environment["data"] == lab.data != "embedded"
+    assert environment["data"] == lab.data
     assert {"date", "commit", "torch", "cpu", "threads", "runs_at_once"} <= environment.keys()
     # What a file gives back is the same run.
     assert Record.from_json(json.loads(json.dumps(record.as_json()))) == record
@@ -174,6 +175,14 @@ def test_a_score_that_is_no_number_is_a_divergence(lab, tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_test_score_that_is_no_number_leaves_what_dev_said(lab, tmp_path, monkeypatch):
+    told = iter([2.0, 1.5, math.nan])
+    monkeypatch.setattr(lab.task, "scores", lambda model, split: {"nats_per_token": next(told)})
+    record = lab.run(key(), tmp_path / "run")
+    assert (record.value, record.test) == (1.5, None)
+    assert list(told) == []
+
+
 @pytest.mark.parametrize(
     ("steps", "looks", "seen"), [(1, 10, 1), (7, 7, 7), (77, 2, 2), (120, 3, 3), (60, 1, 1), (9, 5, 5)]
 )
@@ -200,6 +209,11 @@ def test_the_smallest_budget_is_a_step(lab, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
+        ({"lower_is_better": False}, "lower_is_better must be true for nats_per_token of lm, got false"),
+        (
+            {"metric": "perplexity", "lower_is_better": False},
+            "lower_is_better must be true for perplexity of lm, got false",
+        ),
         ({"metric": "bleu"}, "metric must be one of perplexity, nats_per_token, .* for lm, got 'bleu'"),
         ({"arms": ("standard", "split/kv")}, "arm 'split/kv' is not known"),
         ({"size": quick.SIZE | {"heads": 3}}, "3"),
@@ -237,6 +251,25 @@ def test_the_digest_knows_data_by_name_and_content(tmp_path):
     assert _digest(first / "dev.txt") != _digest(first)
     (same / "dev.txt").rename(same / "more.txt")
     assert _digest(same) != _digest(first)
+    # Files of one name in different folders are not the same when they change places.
+    for place, texts in (("d", "ab"), ("e", "ba")):
+        for folder, text in zip(("x", "y"), texts, strict=True):
+            (tmp_path / place / folder).mkdir(parents=True)
+            (tmp_path / place / folder / "text.txt").write_text(text)
+    assert _digest(tmp_path / "d") != _digest(tmp_path / "e")
+
+
+def test_an_embedded_set_is_known_by_its_examples():
+    def splits(*texts, spot=0):
+        image = torch.zeros(40, 40, 3, dtype=torch.uint8)
+        # Where torch prints three dots.
+        image[20, 20, 0] = spot
+        return Splits(*([Captioned(image, text)] for text in texts))
+
+    usual = _digest_of_examples(splits("a", "b", "\ud800"))
+    assert usual == _digest_of_examples(splits("a", "b", "\ud800"))
+    others = [splits("a", "c", "\ud800"), splits("b", "a", "\ud800"), splits("a", "b", "\ud800", spot=1)]
+    assert len({usual, *map(_digest_of_examples, others)}) == 4
 
 
 @pytest.mark.parametrize(("lengths", "is_causal", "kept"), [([1], True, 1.0), ([2], True, 0.75), ([4, 4], False, 0.25)])
@@ -257,7 +290,7 @@ def test_every_task_can_be_compared(task, tmp_path, monkeypatch):
     size = {"width": 16, "layers": 1, "heads": 2, "batch_size": 4, "looks": 2}
     changes = {"metric": kind.metric, "lower_is_better": not kind.higher_is_better, "size": size}
     lab = Laboratory(quick.plan(task=task, **changes))
-    assert lab.data == "embedded"
+    assert re.fullmatch("[0-9a-f]{16}", lab.data)
     budget = round(3 * lab.tokens_a_step)
     for arm in lab.plan.arms:
         record = lab.run(key(arm)._replace(budget=budget), tmp_path / arm)

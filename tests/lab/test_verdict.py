@@ -1,11 +1,12 @@
 """From runs to words: each word where it is due, and nowhere else."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
 
-from tests.lab.made_up import ARMS, BUDGETS, plan, record, records
+from tests.lab.made_up import ARMS, BUDGETS, ENVIRONMENT, plan, record, records
 from twofold.lab.comparisons import compared
 from twofold.lab.schedules import Clock
 from twofold.lab.statistics import holm, sign_flip_p, smallest_detectable, t_interval
@@ -98,6 +99,48 @@ class TestWords:
         found = verdict(one_budget(), broken)
         assert found.sentence == f"not judged: of {SPLIT} against standard, these runs diverged: {SPLIT} seed 7."
 
+    @pytest.mark.parametrize("arm", ["standard", SPLIT])
+    def test_a_rate_at_the_edge_of_the_grid_is_not_judged(self, arm):
+        plan = one_budget()
+        grid = [
+            record(name, 8, lr, 1000, "grid", value=2.0 + abs(lr - 1e-3), curve=())
+            for name in plan.arms
+            for lr in plan.lrs
+        ]
+        assert verdict(plan, grid + runs(CLEAR)).word is Word.BETTER
+        edge = [replace(one, value=1.9) if (one.arm, one.lr) == (arm, 5e-4) else one for one in grid]
+        edge += [replace(one, lr=5e-4) if one.arm == arm else one for one in runs(CLEAR)]
+        found = verdict(plan, edge)
+        assert found.word is Word.NOT_JUDGED
+        assert found.sentence == f"not judged: the best learning rate is at the edge of the grid ({arm} 0.0005)."
+        # What claims nothing may still be looked at.
+        assert verdict(replace(plan, exploratory=True), edge).word is Word.EXPLORATORY
+
+    def test_runs_off_their_tokens_are_not_judged(self):
+        broken = [replace(one, tokens=980) if (one.arm, one.seed) == ("standard", 3) else one for one in runs(CLEAR)]
+        assert verdict(one_budget(), broken).sentence == (
+            "not judged: runs did not see the tokens of their budget (standard seed 3 saw 980 of 1,000)."
+        )
+        slack = [replace(one, tokens=995) for one in runs(CLEAR)]
+        assert verdict(one_budget(), slack).word is Word.BETTER
+        assert verdict(one_budget(exploratory=True), broken).word is Word.EXPLORATORY
+
+    def test_pairs_that_were_not_made_alike_are_not_judged(self):
+        other = ENVIRONMENT | {"runs_at_once": 4, "data": "other"}
+        broken = [replace(one, environment=other) if one.arm == SPLIT else one for one in runs(CLEAR)]
+        found = verdict(one_budget(), broken)
+        assert found.word is Word.NOT_JUDGED
+        assert f"pairs were not made alike ({SPLIT} / standard seed 0 at 1,000 tokens: runs_at_once 4" in found.sentence
+        assert found.sentence.endswith(" and 13 more).")
+        # Alike, wherever that was.
+        assert verdict(one_budget(), [replace(one, environment=other) for one in runs(CLEAR)]).word is Word.BETTER
+
+    def test_more_pairs_than_an_exact_test_takes_have_no_p(self):
+        many = one_budget(seeds=tuple(range(25)), exploratory=True)
+        (found,) = compared(many, runs((CLEAR * 4)[:25]))
+        assert (found.p, found.adjusted_p) == (None, None)
+        assert judged(many, found).sentence.endswith("25 pairs); nothing is claimed.")
+
     def test_no_difference_at_all(self):
         found = verdict(one_budget(), runs([0.0] * 8))
         assert found.word is Word.NO_DIFFERENCE
@@ -157,6 +200,7 @@ class TestWholeExperiments:
         first = judged(plan(), found[0])
         assert first.word is Word.BETTER
         assert "and reaches that end with" in first.sentence
+        assert re.search(r"of the seconds \(95 % interval \d\d\.\d % to \d\d\.\d %\)\.$", first.sentence)
         assert found[0].clock is Clock.KEEPS
         assert found[0].difference.low < -0.03 < found[0].difference.high
 
@@ -165,6 +209,23 @@ class TestWholeExperiments:
         found = judged(plan(), compared(plan(), slow)[0])
         assert found.word is Word.NO_DIFFERENCE
         assert "but seconds lose it: it reaches that end with" in found.sentence
+
+    def test_a_schedule_that_some_seeds_may_never_finish_says_so(self):
+        comparison = compared(plan(), records(plan()))[0]
+        for bounds, said in (((0.8, math.inf), "80.0 % upwards"), ((-math.inf, math.inf), "interval unknown")):
+            ratio = replace(comparison.shortest.second_ratio, low=bounds[0], high=bounds[1])
+            shortest = replace(comparison.shortest, second_ratio=ratio)
+            assert said in judged(plan(), replace(comparison, shortest=shortest)).sentence
+
+    def test_diverged_runs_of_a_smaller_budget_leave_the_schedule_unknown(self):
+        lost = [
+            replace(one, value=None) if (one.phase, one.budget, one.seed) == ("final", BUDGETS[0], 3) else one
+            for one in records(plan())
+        ]
+        found = compared(plan(), lost)[0]
+        assert found.shortest is None
+        # It takes more seconds for the same tokens; its curve is at the rival's end in time.
+        assert "reaches that end" not in judged(plan(), found).sentence
 
     def test_seeds_and_rates_outside_the_plan_do_not_count(self):
         whole = records(plan())

@@ -132,6 +132,13 @@ def test_without_primary_comparisons_all_are_headlines(tmp_path):
     assert [said.word for said in study.headlines] == ["exploratory", "exploratory"]
 
 
+def test_more_seeds_than_an_exact_test_takes_have_a_report(tmp_path):
+    many = plan(seeds=tuple(range(25)), budgets=(1000,), primary=(), exploratory=True)
+    folder = filled(tmp_path, many, [bare(arm, seed) for arm in ARMS for seed in range(25)])
+    assert write_report(folder)
+    assert rows(folder)["Differences"]["exclusive − standard"][:2] == ("exploratory", "25")
+
+
 def test_no_name_becomes_markup(tmp_path):
     names = ("standard", HOSTILE)
     words = {"question": HOSTILE, "data": HOSTILE, "analysis": HOSTILE}

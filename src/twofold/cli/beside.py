@@ -8,8 +8,9 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-# Marks the command of such a process, which starts none of its own. Not for users, so not among the options.
-BESIDE = "--beside"
+# Marks the command of such a process, which starts none of its own, with the id of the first one. Not for users, so
+# not among the options.
+BESIDE = "--beside="
 
 
 class Beside:
@@ -36,11 +37,17 @@ class Beside:
             one.wait()
 
 
+def parted(words: Sequence[str]) -> tuple[int | None, list[str]]:
+    """The process that the command's stands beside, if any, and the rest of the words."""
+    marks = [word.removeprefix(BESIDE) for word in words if word.startswith(BESIDE)]
+    return int(marks[0]) if marks else None, [word for word in words if not word.startswith(BESIDE)]
+
+
 def _started(words: Sequence[str], number: int) -> subprocess.Popen[bytes]:
     environment = dict(os.environ)
     if len(gpus := _gpus()) > 1:
         environment["CUDA_VISIBLE_DEVICES"] = gpus[number % len(gpus)]
-    command = [sys.executable, "-m", "twofold", "compare", *words, BESIDE]
+    command = [sys.executable, "-m", "twofold", "compare", *words, f"{BESIDE}{os.getpid()}"]
     # A session of its own: Ctrl-C reaches the first process alone, which ends the others.
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment, start_new_session=True)  # noqa: S603
 

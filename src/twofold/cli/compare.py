@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from twofold.cli.arguments import parse
-from twofold.cli.beside import BESIDE, Beside
+from twofold.cli.beside import Beside, parted
 from twofold.tasks import TASKS
 
 USAGE = """usage: twofold compare TASK [--arms NAME ...] [--seeds N] [--lrs RATE ...] [--tokens N ...] [--out DIR] ...
@@ -89,7 +89,7 @@ def run(words: Sequence[str]) -> int:
         arms = "\n       ".join(" ".join(NAMES[start : start + 8]) for start in range(0, len(NAMES), 8))
         sys.stdout.write(USAGE.format(tasks=" ".join(TASKS), arms=arms) + "\n")
         return 0 if words else 2
-    is_beside, words = BESIDE in words, [word for word in words if word != BESIDE]
+    parent, words = parted(words)
     task = None if words[0].startswith("-") else words[0]
     if task is not None and task not in TASKS:
         raise ValueError(f"unknown task {task!r}; there are: {', '.join(TASKS)}")
@@ -108,11 +108,11 @@ def run(words: Sequence[str]) -> int:
             raise ValueError(f"{name} must be from 1 to {most}, got {getattr(chosen, name)}")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("processes of a comparison share its folder and nothing else: start them without torchrun")
-    return _compare(task, chosen, words, is_beside)
+    return _compare(task, chosen, words, parent)
 
 
 def _register(task: str | None, chosen: Compare, words: Sequence[str]) -> int:
-    from twofold.lab.options import arm_of, options_of
+    from twofold.lab.options import arm_of, check_direction, options_of
     from twofold.lab.plan import read_plan
     from twofold.lab.registration import register
 
@@ -125,6 +125,7 @@ def _register(task: str | None, chosen: Compare, words: Sequence[str]) -> int:
         raise ValueError(f"{chosen.register} is a plan for {plan.task}, not for {task}")
     try:
         options_of(plan.task, plan.size)
+        check_direction(plan.task, plan.metric, plan.lower_is_better)
         for name in plan.arms:
             arm_of(name)
     except ValueError as error:
@@ -141,7 +142,7 @@ def _register(task: str | None, chosen: Compare, words: Sequence[str]) -> int:
     return 0
 
 
-def _compare(task: str, chosen: Compare, words: list[str], is_beside: bool) -> int:
+def _compare(task: str, chosen: Compare, words: list[str], parent: int | None) -> int:
     import torch
 
     from twofold.lab.compare import check_data, work
@@ -167,22 +168,22 @@ def _compare(task: str, chosen: Compare, words: list[str], is_beside: bool) -> i
     done = read_records(chosen.out / RECORDS)
     check_data(lab, done, chosen.out)
     runs = len(plan.grid()) + len(plan.arms) * len(plan.seeds) * len(plan.budgets) - len(done)
-    beside = Beside(words, 0 if is_beside else max(0, min(chosen.at_once, runs) - 1))
-    watcher = _Silent() if is_beside else _Quiet(beside) if chosen.json else _Lines(beside, plan)
+    beside = Beside(words, 0 if parent else max(0, min(chosen.at_once, runs) - 1))
+    watcher = _Silent(parent) if parent else _Quiet(beside) if chosen.json else _Lines(beside, plan)
     try:
         records = work(lab, chosen.out, watcher)
     except Stopped as stop:
-        if not is_beside:
+        if not parent:
             sys.stderr.write(f"twofold: stopped; what is finished is kept ({_again(task, chosen)} goes on)\n")
         return stop.exit_code
     finally:
         beside.tell()
         beside.end()
-    return 0 if is_beside else _told(chosen, len(records))
+    return 0 if parent else _told(chosen, len(records))
 
 
 def _told(chosen: Compare, runs: int) -> int:
-    """Write the report, and say its first sentence."""
+    """Write the report, and say its first sentence and what departs from the plan."""
     from twofold.report.lab.page import write_report
     from twofold.report.lab.study import read_study
 
@@ -190,10 +191,13 @@ def _told(chosen: Compare, runs: int) -> int:
     study = read_study(chosen.out)
     if chosen.json:
         told = {"out": str(chosen.out), "runs": runs, "verdicts": [one.sentence for one in study.headlines]}
+        told["departures"] = study.departures
         sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
         return 0
     for verdict in study.headlines:
         sys.stdout.write(f"{verdict.sentence}\n")
+    for departure in study.departures:
+        sys.stdout.write(f"  not as planned: {departure}\n")
     sys.stdout.write(f"{written[0]}: {runs} runs\n")
     return 0
 
@@ -213,7 +217,7 @@ def _said(words: Sequence[str]) -> list[str]:
 
 def _plan(task: str, chosen: Compare) -> Any:
     """What the words of the command come to: a look around, because nobody can tell when it was planned."""
-    from twofold.lab.options import options_of
+    from twofold.lab.options import is_lower_better, options_of
     from twofold.lab.plan import Plan
     from twofold.tasks.runs import task_class
 
@@ -231,7 +235,7 @@ def _plan(task: str, chosen: Compare) -> Any:
         task=task,
         data="the embedded set" if chosen.data is None else chosen.data.name,
         metric=metric,
-        lower_is_better=metric in LOWER,
+        lower_is_better=is_lower_better(task, metric),
         arms=chosen.arms,
         baseline=chosen.arms[0] if chosen.arms else "",
         primary=(),
@@ -243,10 +247,6 @@ def _plan(task: str, chosen: Compare) -> Any:
         exploratory=True,
         size=size,
     )
-
-
-# Scores of our tasks of which less is better.
-LOWER = ("perplexity", "nats_per_token", "nats_per_character", "bits_per_character", "calibration_error")
 
 
 def _usual_tokens(task: str, data: Path | None, options: Any) -> int:
@@ -274,7 +274,7 @@ def _option(word: str) -> tuple[str, Any]:
 class _Silent:
     """For a process beside another: it says nothing, and once that one is gone it begins nothing."""
 
-    parent: int = field(default_factory=os.getppid)
+    parent: int
 
     def begins(self, key: Any, left: Sequence[Any]) -> None:
         if os.getppid() != self.parent:

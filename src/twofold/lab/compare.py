@@ -73,8 +73,9 @@ def work(lab: Laboratory, folder: Path, watcher: Watcher) -> list[Record]:
 def check_data(lab: Laboratory, records: Sequence[Record], folder: Path) -> None:
     """Raises where runs were trained on other data than this process has: nothing could be said of both together."""
     for record in records:
-        if (found := record.environment.get("data", lab.data)) != lab.data:
-            raise ValueError(f"{folder} has runs on other data ({found}), got {lab.data}: give data as it was")
+        if (found := record.environment.get("data")) != lab.data:
+            told = found or "they do not say which"
+            raise ValueError(f"{folder} has runs on other data ({told}), got {lab.data}: give data as it was")
 
 
 def remaining(plan: Plan, records: Sequence[Record], note: Note = lambda text: None) -> list[Key]:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from twofold.lab.pairs import Pairs, paired
 from twofold.lab.plan import LEAST_PAIRS, Plan
+from twofold.lab.rates import curve_for, rate_curves
 from twofold.lab.records import Record
-from twofold.lab.registration import counted
+from twofold.lab.registration import counted, is_off_budget, listed, unlike
 from twofold.lab.schedules import Clock, Shortest, clock, shortest_schedule
-from twofold.lab.statistics import Estimate, holm, sign_flip_p, smallest_detectable, t_interval
+from twofold.lab.statistics import MOST_PAIRS, Estimate, holm, sign_flip_p, smallest_detectable, t_interval
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,7 +27,7 @@ class Comparison:
     difference: Estimate | None
     """Paired t interval; None without pairs."""
     p: float | None
-    """Of the exact sign-flip test; None with fewer pairs than a p is printed for."""
+    """Of the exact sign-flip test; None with fewer pairs than a p is printed for, or too many for all flips."""
     adjusted_p: float | None
     """After Holm over the primary comparisons; None where this is none of them."""
     adjusted_difference: Estimate | None
@@ -36,6 +37,8 @@ class Comparison:
     """The smallest difference that would have been seen, endless where none would."""
     shortest: Shortest | None
     clock: Clock
+    flaws: tuple[str, ...]
+    """Why the runs, though all are there, do not answer what was registered."""
 
     @property
     def is_whole(self) -> bool:
@@ -66,7 +69,9 @@ def _comparison(
     found, is_primary = pairs.differences, level is not None
     primaries = len(plan.primary) if is_primary else 1
     lower = plan.lower_is_better
-    shortest = shortest_schedule(runs, pairs.arm, pairs.against, lower_is_better=lower)
+    shortest = shortest_schedule(
+        runs, pairs.arm, pairs.against, seeds=plan.seeds, budgets=plan.budgets, lower_is_better=lower
+    )
     return Comparison(
         pairs=pairs,
         planned=len(plan.seeds),
@@ -81,12 +86,27 @@ def _comparison(
         detectable=smallest_detectable(found, plan.threshold / primaries) if found else float("inf"),
         shortest=shortest,
         clock=clock(pairs, shortest, lower_is_better=lower),
+        flaws=_flaws(plan, runs, pairs.arm, pairs.against),
     )
 
 
 def _p(pairs: Pairs) -> float | None:
     found = pairs.differences
-    return sign_flip_p(found) if len(found) >= LEAST_PAIRS else None
+    return sign_flip_p(found) if LEAST_PAIRS <= len(found) <= MOST_PAIRS else None
+
+
+def _flaws(plan: Plan, runs: Sequence[Record], arm: str, against: str) -> tuple[str, ...]:
+    curves = rate_curves(runs, lower_is_better=plan.lower_is_better)
+    grids = [grid for name in (arm, against) if (grid := curve_for(curves, name, plan.end)) is not None]
+    edges = [f"{grid.arm} {grid.best:g}" for grid in grids if grid.best is not None and not grid.is_interior]
+    finals = [run for run in runs if run.phase == "final" and run.arm in (arm, against)]
+    off = [f"{run.arm} seed {run.seed} saw {run.tokens:,} of {run.budget:,}" for run in finals if is_off_budget(run)]
+    found = {
+        "the best learning rate is at the edge of the grid": edges,
+        "runs did not see the tokens of their budget": off,
+        "pairs were not made alike": unlike(runs, arm, against, plan.budgets),
+    }
+    return tuple(f"{what} ({listed(ones)})" for what, ones in found.items() if ones)
 
 
 def _holm_shares(ps: Sequence[float | None]) -> list[float]:

@@ -34,6 +34,8 @@ FIXED = frozenset(
 )
 # After the name of an arm whose feed-forward keeps its width instead of being fitted to equal parameters.
 RAW = ":raw"
+# Scores of our tasks of which less is better.
+LOWER = ("perplexity", "nats_per_token", "nats_per_character", "bits_per_character", "calibration_error")
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 
 
@@ -85,6 +87,19 @@ def options_of(task: str, size: Mapping[str, Any]) -> Options:
     model = ModelOptions(**wanted)
     settings = Settings(**kind.settings(model.size) | given["settings"] | {"patience": None, "distribution": "none"})
     return Options(model=model, settings=settings, choices=given["choices"], own=Own(**given["own"]))
+
+
+def is_lower_better(task: str, metric: str) -> bool:
+    """Of a task's own metric the task says, of others the table."""
+    kind = task_class(task)
+    return not kind.higher_is_better if metric == kind.metric else metric in LOWER
+
+
+def check_direction(task: str, metric: str, lower_is_better: bool) -> None:
+    """Raises where a plan has it the wrong way round: the worst rates would be chosen, and the worse called better."""
+    if lower_is_better != (expected := is_lower_better(task, metric)):
+        told, got = (str(one).lower() for one in (expected, lower_is_better))
+        raise ValueError(f"lower_is_better must be {told} for {metric} of {task}, got {got}")
 
 
 def values_of(options: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What an experiment will be, written down and checked before it runs."""
 
-import math
+import sys
 import tomllib
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
@@ -40,7 +40,7 @@ class Plan:
     stop_rule: str
     threshold: float = 0.05
     grid_seeds: tuple[int, ...] = ()
-    """Seeds of the grid; the first of `seeds` unless given."""
+    """Seeds of the grid, none of which is compared; the number after the largest of `seeds` unless given."""
     grid_budgets: tuple[int, ...] = ()
     """Budgets of the grid; all of `budgets` unless given."""
     exploratory: bool = False
@@ -61,11 +61,13 @@ class Plan:
         rates = _is_list(self.lrs) and all(_is_number(lr) and lr > 0 for lr in self.lrs)
         _check("lrs", self.lrs, "different numbers above 0", rates and _differ(self.lrs))
         object.__setattr__(self, "lrs", tuple(sorted(float(lr) for lr in self.lrs)))
-        _check("threshold", self.threshold, "between 0 and 1", _is_number(self.threshold) and 0 < self.threshold < 1)
+        _check(
+            "threshold", self.threshold, "between 0 and 0.5", _is_number(self.threshold) and 0 < self.threshold < 0.5
+        )
         _check("size", self.size, "a table of words and numbers", _is_plain(self.size))
         object.__setattr__(self, "arms", tuple(self.arms))
         self._check_primary()
-        object.__setattr__(self, "grid_seeds", self.grid_seeds or self.seeds[:1])
+        object.__setattr__(self, "grid_seeds", self.grid_seeds or (max(self.seeds) + 1,))
         object.__setattr__(self, "grid_budgets", self.grid_budgets or self.budgets)
 
     @property
@@ -91,6 +93,8 @@ class Plan:
             return f"seeds must be at least {LEAST_PAIRS} for a p to be printed, got {len(self.seeds)}"
         if len(self.seeds) > MOST_PAIRS:
             return f"seeds must be at most {MOST_PAIRS} for an exact test, got {len(self.seeds)}"
+        if both := sorted(set(self.grid_seeds) & set(self.seeds)):
+            return f"grid_seeds must be none of seeds, or a rate is chosen by what is compared, got {both} in both"
         return None
 
     def grid(self) -> list[Key]:
@@ -179,7 +183,8 @@ def _differ(values: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    # A whole number may be larger than any float.
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _check(name: str, value: Any, expected: str, holds: bool) -> None:

@@ -17,7 +17,9 @@ class Rate:
 
     lr: float
     value: Estimate | None
-    """Over seeds; None where one of them diverged."""
+    """Over seeds; None where one of them ended in no number."""
+    is_stable: bool
+    """Whether none of them ended in no number, or worse than where it began. Chooses nothing: who overfits does too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,10 @@ class RateCurve:
 
     @property
     def highest_stable(self) -> float | None:
-        """The highest rate up to which no run diverged."""
+        """The highest rate up to which every run was stable."""
         stable = None
         for rate in self.rates:
-            if rate.value is None:
+            if not rate.is_stable:
                 break
             stable = rate.lr
         return stable
@@ -53,8 +55,7 @@ def rate_curves(records: Sequence[Record], *, lower_is_better: bool) -> list[Rat
     for arm, budget in dict.fromkeys((record.arm, record.budget) for record in grid):
         runs = [record for record in grid if (record.arm, record.budget) == (arm, budget)]
         rates = tuple(
-            Rate(lr, _mean([run for run in runs if run.lr == lr], lower_is_better))
-            for lr in sorted({run.lr for run in runs})
+            _rate(lr, [run for run in runs if run.lr == lr], lower_is_better) for lr in sorted({run.lr for run in runs})
         )
         sign = 1 if lower_is_better else -1
         done = [(sign * rate.value.mean, rate.lr) for rate in rates if rate.value is not None]
@@ -63,15 +64,21 @@ def rate_curves(records: Sequence[Record], *, lower_is_better: bool) -> list[Rat
 
 
 def rate_for(curves: Sequence[RateCurve], arm: str, budget: int) -> float | None:
-    """The rate to train an arm with for a budget: the best of the largest grid up to it, else of the smallest."""
-    ours = {curve.budget: curve.best for curve in curves if curve.arm == arm}
+    """The rate to train an arm with for a budget."""
+    found = curve_for(curves, arm, budget)
+    return None if found is None else found.best
+
+
+def curve_for(curves: Sequence[RateCurve], arm: str, budget: int) -> RateCurve | None:
+    """The grid that says an arm's rate for a budget: the largest up to it, else the smallest."""
+    ours = {curve.budget: curve for curve in curves if curve.arm == arm}
     if not ours:
         return None
     below = [one for one in ours if one <= budget]
     return ours[max(below) if below else min(ours)]
 
 
-def diverged(record: Record, *, lower_is_better: bool) -> bool:
+def unstable(record: Record, *, lower_is_better: bool) -> bool:
     """Whether a run ended in no number, or worse than where its curve began."""
     if record.value is None:
         return True
@@ -94,6 +101,7 @@ def spikes(record: Record, *, lower_is_better: bool) -> int:
     return count
 
 
-def _mean(runs: Sequence[Record], lower_is_better: bool) -> Estimate | None:
-    values = [run.value for run in runs if run.value is not None and not diverged(run, lower_is_better=lower_is_better)]
-    return t_interval(values) if len(values) == len(runs) else None
+def _rate(lr: float, runs: Sequence[Record], lower_is_better: bool) -> Rate:
+    values = [run.value for run in runs if run.value is not None]
+    is_stable = not any(unstable(run, lower_is_better=lower_is_better) for run in runs)
+    return Rate(lr, t_interval(values) if len(values) == len(runs) else None, is_stable)

@@ -6,8 +6,8 @@ with its file and line.
 """
 
 import json
-import math
 import os
+import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
@@ -98,6 +98,12 @@ class Record:
         for name, points in (("curve", self.curve), ("self_weights", self.self_weights)):
             places = [point.tokens for point in points]
             _check(name, places, "at rising tokens", all(one < two for one, two in pairwise(places)))
+        seconds = [point.seconds for point in self.curve]
+        rising = all(one < two for one, two in pairwise(seconds))
+        _check("curve", seconds, "at rising seconds of at least 0", rising and min(seconds, default=0) >= 0)
+        if self.curve and self.value is not None:
+            last = self.curve[-1].value
+            _check("curve", last, f"of looks whose last is the value, {self.value}", last == self.value)
 
     @property
     def key(self) -> Key:
@@ -215,11 +221,12 @@ def _list(name: str, value: Any) -> list[Any] | tuple[Any, ...]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    # A whole number may be larger than any float.
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and _is_number(value)
 
 
 def _check(name: str, value: Any, expected: str, holds: Any) -> None:

@@ -1,4 +1,8 @@
-"""A plan that was fixed before the first run, with its hash and date; and how the runs kept to it."""
+"""A plan that was fixed before the first run, with its hash and date; and how the runs kept to it.
+
+The hash covers the plan alone. That it was registered when the file says is vouched for by whoever commits the file
+before the first run, not by the file.
+"""
 
 import hashlib
 import json
@@ -20,7 +24,11 @@ from twofold.lab.records import Key, Record, locked
 FILE = "registration.json"
 PACKAGES = ("twofold", "torch", "transformers", "numpy", "scipy")
 # Of a record's environment: what paired runs must share to have been made alike.
-SAME_FOR_PAIRS = ("gpu", "cpu", "torch", "commit", "twofold")
+SAME_FOR_PAIRS = (
+    "gpu", "cpu", "threads", "runs_at_once", "python", "torch", "triton", "cudnn", "commit", "twofold", "data",
+)  # fmt: skip
+# And what every run must tell, without which nobody can check it.
+TOLD = ("date", "commit", "data")
 # Of a run that is missing and whose rate no grid says yet.
 NO_RATE = 0.0
 # How many of a kind of departure are named one by one, and how far tokens may be off their budget: a batch or so.
@@ -132,16 +140,32 @@ def followed(registration: Registration, records: Sequence[Record]) -> list[str]
         ),
         *_listed(
             "runs did not see the tokens of their budget",
-            (
-                f"{_run(one.key)} saw {one.tokens:,}"
-                for one in ours
-                # One that diverged ended where it did.
-                if one.value is not None and abs(one.tokens - one.budget) > SLACK * one.budget
-            ),
+            (f"{_run(one.key)} saw {one.tokens:,}" for one in ours if is_off_budget(one)),
         ),
+        *_silent(ours),
         *_early(registration, ours),
         *_unlike(plan, counted(plan, ours)),
     ]
+
+
+def is_off_budget(record: Record) -> bool:
+    """Whether a run saw other tokens than its budget; one that diverged ended where it did."""
+    return record.value is not None and abs(record.tokens - record.budget) > SLACK * record.budget
+
+
+def unlike(records: Sequence[Record], arm: str, against: str, budgets: Sequence[int]) -> list[str]:
+    """Pairs of two arms whose runs were made on different machines, by different code or on different data."""
+    found = []
+    for budget in budgets:
+        ours, theirs = end_runs(records, arm, budget), end_runs(records, against, budget)
+        for seed in sorted(ours.keys() & theirs.keys()):
+            here, there = ours[seed].environment, theirs[seed].environment
+            found += [
+                f"{arm} / {against} seed {seed} at {budget:,} tokens: {name} {here.get(name)} / {there.get(name)}"
+                for name in SAME_FOR_PAIRS
+                if here.get(name) != there.get(name)
+            ]
+    return found
 
 
 def counted(plan: Plan, records: Sequence[Record]) -> list[Record]:
@@ -173,6 +197,18 @@ def _wrong_rates(plan: Plan, records: Sequence[Record], best: Mapping[tuple[str,
     return _listed("final runs have another learning rate than the best of the grid", wrong)
 
 
+def _silent(records: Sequence[Record]) -> list[str]:
+    """Runs that leave out when they began, by which code, or on what. A commit may be null: outside a repository."""
+    lacks = {
+        one.key: [name for name in TOLD if name not in one.environment or (name == "date" and _began(one) is None)]
+        for one in records
+    }
+    return _listed(
+        f"runs do not say their {', '.join(TOLD[:-1])} or {TOLD[-1]}",
+        (f"{_run(key)} lacks {', '.join(names)}" for key, names in lacks.items() if names),
+    )
+
+
 def _early(registration: Registration, records: Sequence[Record]) -> list[str]:
     """Runs that began before the registration, by the date in their environment."""
     early = (
@@ -195,24 +231,21 @@ def _began(record: Record) -> datetime | None:
 
 
 def _unlike(plan: Plan, records: Sequence[Record]) -> list[str]:
-    """Primary pairs whose two runs were made on different machines or by different code."""
-    found = []
-    for arm, against in plan.primary:
-        ours, theirs = end_runs(records, arm, plan.end), end_runs(records, against, plan.end)
-        for seed in sorted(ours.keys() & theirs.keys()):
-            here, there = ours[seed].environment, theirs[seed].environment
-            for name in SAME_FOR_PAIRS:
-                if here.get(name) != there.get(name):
-                    found.append(f"{arm} / {against} seed {seed}: {name} {here.get(name)} / {there.get(name)}")
-    return _listed("primary pairs were not made alike", found)
+    found = (line for arm, against in plan.primary for line in unlike(records, arm, against, plan.budgets))
+    return _listed("differences in how primary pairs were made", found)
 
 
 def _listed(what: str, ones: Iterable[str]) -> list[str]:
     found = list(ones)
     if not found:
         return []
-    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-    return [f"{len(found)} {what}: {'; '.join(found[:NAMED])}{more}"]
+    return [f"{len(found)} {what}: {listed(found)}"]
+
+
+def listed(ones: Sequence[str]) -> str:
+    """The first few, and how many more there are."""
+    more = f" and {len(ones) - NAMED} more" if len(ones) > NAMED else ""
+    return f"{'; '.join(ones[:NAMED])}{more}"
 
 
 def _run(key: Key) -> str:

@@ -13,9 +13,12 @@ from enum import StrEnum
 
 import numpy as np
 
-from twofold.lab.pairs import Pairs, budgets_of, end_runs
+from twofold.lab.pairs import Pairs, end_runs
 from twofold.lab.records import Record
 from twofold.lab.statistics import Estimate
+
+# Of the intervals.
+CONFIDENCE = 0.95
 
 
 class Clock(StrEnum):
@@ -48,24 +51,22 @@ def shortest_schedule(
     arm: str,
     against: str,
     *,
+    seeds: Sequence[int],
+    budgets: Sequence[int],
     lower_is_better: bool,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     resamples: int = 2000,
-    seed: int = 0,
+    chance: int = 0,
 ) -> Shortest | None:
-    """Tokens and seconds that `arm` needs for the value of `against` at the largest budget that both have.
+    """Tokens and seconds that `arm` needs for the value of `against` at the largest budget.
 
-    Over the seeds that have all budgets; None where there are fewer than two budgets or no such seed.
+    None where there are fewer than two budgets, or a run is missing or diverged: of the arm at any budget, of its rival
+    at the largest. What is left without those would be a line of the lucky.
     """
-    budgets = budgets_of(records, arm)
-    common = sorted(set(budgets) & set(budgets_of(records, against)))
-    if len(budgets) < 2 or not common:
-        return None
-    theirs = end_runs(records, against, common[-1])
+    budgets = sorted(budgets)
+    theirs = end_runs(records, against, budgets[-1])
     ours = [end_runs(records, arm, budget) for budget in budgets]
-    # Runs of the arm that diverged are not steps on its line.
-    seeds = sorted(set.intersection(*(_finished(runs) for runs in (theirs, *ours))))
-    if not seeds:
+    if len(budgets) < 2 or not all(set(seeds) <= _finished(runs) for runs in (theirs, *ours)):
         return None
     sign = 1.0 if lower_is_better else -1.0
     # (seeds, budgets) and (seeds,)
@@ -76,10 +77,10 @@ def shortest_schedule(
 
     def found(drawn: np.ndarray) -> tuple[float, float, float, float]:
         tokens, time = _reached(values[drawn].mean(0), goal[drawn].mean(), np.array(budgets), seconds[drawn].mean(0))
-        return tokens, time, tokens / common[-1], time / float(goal_seconds[drawn].mean())
+        return tokens, time, tokens / budgets[-1], time / float(goal_seconds[drawn].mean())
 
     everyone = np.arange(len(seeds))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(chance)
     draws = np.array([found(rng.choice(everyone, len(seeds))) for _ in range(resamples)])
     numbers = [_estimate(mean, draws[:, place], len(seeds), confidence) for place, mean in enumerate(found(everyone))]
     return Shortest(
@@ -95,9 +96,9 @@ def shortest_schedule(
 def clock(pairs: Pairs, shortest: Shortest | None, *, lower_is_better: bool) -> Clock:
     """Whether seconds lose what the loss gains.
 
-    By the shortest own schedule where there are several budgets. With a single one: kept if the arm is no slower for
-    the same tokens, or if its curve is at the rival's final value in no more time; that schedule was not made to be
-    short, so where it is not, nothing is known.
+    By the shortest own schedule where it is known, its interval being for the reader to see. Without: kept if the arm
+    is no slower for the same tokens, or if its curve is at the rival's final value, to stay, in no more time; that
+    schedule was not made to be short, so where it is not, nothing is known.
     """
     if shortest is not None:
         return Clock.KEEPS if shortest.second_ratio.mean <= 1 else Clock.LOSES
@@ -127,8 +128,10 @@ def _between(axis: np.ndarray, right: int, share: float) -> float:
 
 
 def _crossing(run: Record, sign: int, goal: float) -> float:
-    """Seconds until the curve first is where the rival ended."""
-    return next((point.seconds for point in run.curve if sign * point.value <= sign * goal), math.inf)
+    """Seconds until the curve is where the rival ended; endless where it does not stay there once it was."""
+    is_there = [sign * point.value <= sign * goal for point in run.curve]
+    first = is_there.index(True) if True in is_there else len(is_there)
+    return run.curve[first].seconds if is_there[first:] and all(is_there[first:]) else math.inf
 
 
 def _estimate(mean: float, draws: np.ndarray, count: int, confidence: float) -> Estimate:

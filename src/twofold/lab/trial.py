@@ -9,6 +9,7 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from itertools import pairwise
 from pathlib import Path
 from signal import SIGINT, getsignal
@@ -19,9 +20,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from twofold.data.examples import SPLITS, Splits
 from twofold.data.hub import is_hub
 from twofold.lab.arms import ARMS, build, config_of, parameters
-from twofold.lab.options import arm_of, options_of, values_of
+from twofold.lab.options import arm_of, check_direction, options_of, values_of
 from twofold.lab.plan import Plan
 from twofold.lab.records import Key, Point, Record, SelfWeight
 from twofold.machine import machine
@@ -59,7 +61,7 @@ class Laboratory:
         self.rows: Any = self.task.rows(self.splits.train)
         self.config = self.task.config(self.options.model)
         self.model_class = self.task.class_of(self.config)
-        self.data = "embedded" if data is None else _digest(data)
+        self.data = _digest_of_examples(self.splits) if data is None else _digest(data)
         self.tokens_a_step = self._tokens_a_step()
         # What cannot be built is found before the first run.
         self.sizes = {name: self._parameters(name) for name in plan.arms}
@@ -67,6 +69,7 @@ class Laboratory:
         if plan.metric != kind.metric:
             model = build(ARMS["standard"], self.config, self.model_class, matched=False, seed=0)
             self._score_once(model.eval(), self.splits.dev)
+        check_direction(plan.task, plan.metric, plan.lower_is_better)
 
     def steps(self, budget: int) -> int:
         return max(1, round(budget / self.tokens_a_step))
@@ -122,20 +125,6 @@ class Laboratory:
                 progress=progress,
             )
             curve, seconds, norms = looks.read(read_metrics(folder))
-            return Record(
-                **shared,
-                value=curve[-1].value,
-                tokens=curve[-1].tokens,
-                seconds=seconds,
-                curve=tuple(curve),
-                peak_memory=torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None,
-                gradient_tail=max(norms) / median(norms) if median(norms) > 0 else None,
-                self_weights=looks.self_weights(curve),
-                uniform_self_weight=looks.uniform,
-                test=self._score_once(model, self.splits.test)
-                if key.phase == "final" and self.options.own.test
-                else None,
-            )
         except ArithmeticError:
             curve, seconds, _ = looks.read(read_metrics(folder))
             seconds = seconds or time.monotonic() - began
@@ -143,6 +132,18 @@ class Laboratory:
             return Record(**shared, value=None, tokens=tokens, seconds=seconds, curve=tuple(curve))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+        return Record(
+            **shared,
+            value=curve[-1].value,
+            tokens=curve[-1].tokens,
+            seconds=seconds,
+            curve=tuple(curve),
+            peak_memory=torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None,
+            gradient_tail=max(norms) / median(norms) if median(norms) > 0 else None,
+            self_weights=looks.self_weights(curve),
+            uniform_self_weight=looks.uniform,
+            test=self._tested(model) if key.phase == "final" and self.options.own.test else None,
+        )
 
     def score(self, model: PreTrainedModel, split: Sequence[Any]) -> float:
         scores = self.task.scores(model, split)
@@ -154,6 +155,13 @@ class Laboratory:
         if not math.isfinite(value):
             raise ArithmeticError(f"{self.plan.metric} is {value}")
         return value
+
+    def _tested(self, model: PreTrainedModel) -> float | None:
+        """On the test split, which chooses nothing: no number there leaves what the dev split said."""
+        try:
+            return self._score_once(model, self.splits.test)
+        except ArithmeticError:
+            return None
 
     def _score_once(self, model: PreTrainedModel, split: Sequence[Any]) -> float:
         with torch.no_grad():
@@ -267,5 +275,22 @@ def _digest(data: Path) -> str:
     for path in files:
         with path.open("rb") as file:
             inside = hashlib.file_digest(file, "sha256").digest()
-        digest.update(path.name.encode(errors="surrogateescape") + b"\0" + inside)
+        name = path.relative_to(data) if data.is_dir() else path.name
+        digest.update(str(name).encode(errors="surrogateescape") + b"\0" + inside)
     return digest.hexdigest()[:16]
+
+
+def _digest_of_examples(splits: Splits[Any]) -> str:
+    """Of an embedded set, which another version of the package may make otherwise."""
+    digest = hashlib.sha256()
+    for name in SPLITS:
+        for example in getattr(splits, name):
+            digest.update(f"{name} {_plain(example)!r}\n".encode(errors="surrogatepass"))
+    return digest.hexdigest()[:16]
+
+
+def _plain(example: Any) -> Any:
+    """What repr shows whole: a tensor it would cut short."""
+    if isinstance(example, Tensor):
+        return tuple(example.shape), example.cpu().numpy().tobytes()
+    return [_plain(getattr(example, one.name)) for one in fields(example)] if is_dataclass(example) else example

@@ -4,7 +4,8 @@ better                 the interval excludes zero after Holm, the exact test agr
 worse                  the same on the wrong side, whatever the seconds
 no difference found    everything else, with the smallest difference that would have been seen
 exploratory            what was not registered as primary, and all with fewer than 8 pairs: nothing is claimed
-not judged             runs are missing or diverged
+not judged             runs are missing or diverged; of a primary comparison also where the best learning rate of an arm
+                       lies at the edge of the grid, runs are off their tokens, or pairs were not made alike
 """
 
 import math
@@ -13,7 +14,7 @@ from enum import StrEnum
 
 from twofold.lab.comparisons import Comparison
 from twofold.lab.plan import LEAST_PAIRS, Plan
-from twofold.lab.schedules import Clock
+from twofold.lab.schedules import CONFIDENCE, Clock, Shortest
 from twofold.lab.statistics import Estimate
 
 
@@ -75,7 +76,8 @@ def _why_not_judged(comparison: Comparison) -> str | None:
         return f"of {pairs.arm} against {pairs.against}, these runs diverged: {names}"
     if not comparison.is_whole:
         return f"{len(pairs.runs)} of {comparison.planned} pairs of {pairs.arm} and {pairs.against} are there"
-    return None
+    # Where nothing is claimed, it is enough that the report names them.
+    return "; ".join(comparison.flaws) if comparison.is_primary and comparison.flaws else None
 
 
 def _word(plan: Plan, comparison: Comparison) -> Word:
@@ -128,8 +130,16 @@ def _time(comparison: Comparison) -> str:
     most = "at most " if shortest.is_censored else ""
     return (
         f", and reaches that end with {most}{share(shortest.token_ratio.mean)} of the tokens and "
-        f"{share(shortest.second_ratio.mean)} of the seconds"
+        f"{share(shortest.second_ratio.mean)} of the seconds ({_seconds_interval(shortest)})"
     )
+
+
+def _seconds_interval(shortest: Shortest) -> str:
+    low, high = shortest.second_ratio.low, shortest.second_ratio.high
+    if not math.isfinite(low):
+        return "interval unknown"
+    # Some draws of seeds may never get there.
+    return f"{100 * CONFIDENCE:g} % interval {share(low)} {f'to {share(high)}' if math.isfinite(high) else 'upwards'}"
 
 
 def _lost(comparison: Comparison) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from twofold.lab.comparisons import Comparison
 from twofold.lab.pairs import by_budget
-from twofold.lab.rates import diverged, spikes
+from twofold.lab.rates import spikes, unstable
 from twofold.lab.records import Record
 from twofold.lab.statistics import Estimate, t_interval
 from twofold.lab.verdict import interval_text, number, share
@@ -164,17 +164,17 @@ def stability(study: Study) -> Table:
                 arm,
                 # Over budgets, the most cautious.
                 f"{min(stable):g}" if stable and len(stable) == len(curves) else NOTHING,
-                f"{sum(diverged(run, lower_is_better=lower) for run in runs)} of {len(runs)}",
+                f"{sum(unstable(run, lower_is_better=lower) for run in runs)} of {len(runs)}",
                 str(sum(spikes(run, lower_is_better=lower) for run in runs)),
                 number(max(tails)) if tails else NOTHING,
             )
         )
     return Table(
         "Stability",
-        "The highest learning rate up to which no run of the grid diverged; runs that ended worse than they began or "
-        "in no number; jumps of the dev curve by more than a tenth of the way come; the largest gradient over the "
+        "The highest learning rate up to which every run of the grid was stable; runs that ended worse than they began "
+        "or in no number; jumps of the dev curve by more than a tenth of the way come; the largest gradient over the "
         "median.",
-        ("arm", "highest stable rate", "diverged", "spikes", "gradient tail"),
+        ("arm", "highest stable rate", "unstable", "spikes", "gradient tail"),
         rows,
     )
 
