@@ -102,7 +102,7 @@ def rows_kernel(
     s_new_b, s_new_h, s_new_t,
     H, T, S, width, scale, softcap, dropout, window,
     GROUPS: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-    IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
+    WHOLE: tl.constexpr, IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
     SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradient of query, one tile of rows of one query head; without groups those of self_key and self_value too."""
@@ -124,13 +124,21 @@ def rows_kernel(
         seed = tl.load(p_seed) + tl.program_id(1)
 
     query = load_rows(
-        p_query + batch * s_query_b + head * s_query_h, first_row, s_query_t, T, width, ROWS, WIDTH, EXACT_WIDTH, True
+        p_query + batch * s_query_b + head * s_query_h,
+        first_row,
+        s_query_t,
+        T,
+        width,
+        ROWS,
+        WIDTH,
+        EXACT_WIDTH,
+        not WHOLE,
     )
     grad = load_rows(
-        p_grad + batch * s_grad_b + head * s_grad_h, first_row, s_grad_t, T, width, ROWS, WIDTH, EXACT_WIDTH, True
+        p_grad + batch * s_grad_b + head * s_grad_h, first_row, s_grad_t, T, width, ROWS, WIDTH, EXACT_WIDTH, not WHOLE
     )
     out = load_rows(
-        p_out + batch * s_out_b + head * s_out_h, first_row, s_out_t, T, width, ROWS, WIDTH, EXACT_WIDTH, True
+        p_out + batch * s_out_b + head * s_out_h, first_row, s_out_t, T, width, ROWS, WIDTH, EXACT_WIDTH, not WHOLE
     )
     delta = tl.sum(grad.to(tl.float32) * out.to(tl.float32), 1)
     tl.store(p_delta + tl.program_id(1).to(tl.int64) * T + rows, delta, mask=rows < T)
@@ -148,11 +156,11 @@ def rows_kernel(
         ROWS,
         WIDTH,
         EXACT_WIDTH,
-        True,
+        not WHOLE,
     ).to(tl.float32)
     self_value = load_rows(
         p_self_value + batch * s_self_value_b + kv_head * s_self_value_h, first_row, s_self_value_t, T, width, ROWS, WIDTH,
-        EXACT_WIDTH, True,
+        EXACT_WIDTH, not WHOLE,
     ).to(tl.float32)  # fmt: skip
     own_weight, grad_own = _own_gradients(
         query, grad, self_key, self_value, delta, lse, shift, rows, p_mask, s_mask_row, s_mask_column, seed, T, S,
@@ -185,7 +193,7 @@ def rows_kernel(
         scale, softcap, dropout, window,
         True, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
     )  # fmt: skip
-    if not (IS_CAUSAL or ALL_MASKED):
+    if not (IS_CAUSAL or ALL_MASKED or WHOLE):
         grad_query = _walk_columns(
             whole, S, 0, 0, grad_query, query, grad, delta, lse, shift,
             p_key, s_key_t, p_value, s_value_t, rows, p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width,
@@ -210,8 +218,12 @@ def _walk_rows(
         limit = T if MASKED else first + ROWS
         query = load_rows(p_query, first, s_query, limit, width, ROWS, WIDTH, EXACT_WIDTH, MASKED)
         grad = load_rows(p_grad, first, s_grad, limit, width, ROWS, WIDTH, EXACT_WIDTH, MASKED)
-        lse = tl.load(p_softmax + rows, mask=rows < limit, other=0.0)
-        delta = tl.load(p_delta + rows, mask=rows < limit, other=0.0)
+        if MASKED:
+            lse = tl.load(p_softmax + rows, mask=rows < T, other=0.0)
+            delta = tl.load(p_delta + rows, mask=rows < T, other=0.0)
+        else:
+            lse = tl.load(p_softmax + rows)
+            delta = tl.load(p_delta + rows)
         shift = lse * 0.0
         if MASK == "float":
             shift = tl.load(p_softmax + s_softmax + rows, mask=rows < limit, other=0.0)
@@ -240,7 +252,7 @@ def columns_kernel(
     s_grad_b, s_grad_h, s_grad_t, s_mask_b, s_mask_h, s_mask_row, s_mask_column, s_softmax, s_new_b, s_new_h, s_new_t,
     H, T, S, width, scale, softcap, dropout, window,
     GROUPS: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-    IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
+    WHOLE: tl.constexpr, IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
     SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradients of key and value, one tile of columns of one key/value head, over all query heads that share it."""
@@ -252,7 +264,15 @@ def columns_kernel(
     last_column = tl.minimum(first_column + COLUMNS, S) - 1
     p_segments += batch * T
     key = load_rows(
-        p_key + batch * s_key_b + kv_head * s_key_h, first_column, s_key_t, S, width, COLUMNS, WIDTH, EXACT_WIDTH, True
+        p_key + batch * s_key_b + kv_head * s_key_h,
+        first_column,
+        s_key_t,
+        S,
+        width,
+        COLUMNS,
+        WIDTH,
+        EXACT_WIDTH,
+        not WHOLE,
     )
     value = load_rows(
         p_value + batch * s_value_b + kv_head * s_value_h,
@@ -263,7 +283,7 @@ def columns_kernel(
         COLUMNS,
         WIDTH,
         EXACT_WIDTH,
-        True,
+        not WHOLE,
     )
     grad_key = tl.zeros([COLUMNS, WIDTH], tl.float32)
     grad_value = tl.zeros([COLUMNS, WIDTH], tl.float32)
@@ -299,7 +319,7 @@ def columns_kernel(
             s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
             True, WIDTH, EXACT_WIDTH, ROWS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
         )  # fmt: skip
-        if not ALL_MASKED:
+        if not (ALL_MASKED or WHOLE):
             grad_key, grad_value = _walk_rows(
                 whole, bottom, 0, 0, grad_key, grad_value, key, value, p_query_head, s_query_t,
                 p_grad_head, s_grad_t, p_softmax + here, s_softmax, p_delta + here, columns, p_mask_head, s_mask_row,
@@ -320,7 +340,7 @@ def own_kernel(
     s_mask_b, s_mask_h, s_mask_row, s_mask_column, s_softmax, s_new_b, s_new_h, s_new_t,
     H, T, S, width, scale, softcap, dropout, window,
     GROUPS: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-    IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
+    WHOLE: tl.constexpr, IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
     SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Gradients of self_key and self_value, one tile of rows of one key/value head, over the query heads that share it."""
@@ -330,15 +350,16 @@ def own_kernel(
     rows = first_row + tl.arange(0, ROWS)
     self_key = load_rows(
         p_self_key + batch * s_self_key_b + kv_head * s_self_key_h, first_row, s_self_key_t, T, width, ROWS, WIDTH,
-        EXACT_WIDTH, True,
+        EXACT_WIDTH, not WHOLE,
     ).to(tl.float32)  # fmt: skip
     self_value = load_rows(
         p_self_value + batch * s_self_value_b + kv_head * s_self_value_h, first_row, s_self_value_t, T, width, ROWS,
-        WIDTH, EXACT_WIDTH, True,
+        WIDTH, EXACT_WIDTH, not WHOLE,
     ).to(tl.float32)  # fmt: skip
     grad_self_key = tl.zeros([ROWS, WIDTH], tl.float32)
     grad_self_value = tl.zeros([ROWS, WIDTH], tl.float32)
-    for group in range(GROUPS):
+    # Nothing here waits for a product, so the loads of several heads should be on their way at once.
+    for group in tl.range(0, GROUPS, loop_unroll_factor=4):
         head = kv_head * GROUPS + group
         here = (batch * H + head) * T
         seed = 0
@@ -346,10 +367,18 @@ def own_kernel(
             seed = tl.load(p_seed) + (batch * H + head).to(tl.int32)
         query = load_rows(
             p_query + batch * s_query_b + head * s_query_h, first_row, s_query_t, T, width, ROWS, WIDTH, EXACT_WIDTH,
-            True,
+            not WHOLE,
         )  # fmt: skip
         grad = load_rows(
-            p_grad + batch * s_grad_b + head * s_grad_h, first_row, s_grad_t, T, width, ROWS, WIDTH, EXACT_WIDTH, True
+            p_grad + batch * s_grad_b + head * s_grad_h,
+            first_row,
+            s_grad_t,
+            T,
+            width,
+            ROWS,
+            WIDTH,
+            EXACT_WIDTH,
+            not WHOLE,
         )
         delta = tl.load(p_delta + here + rows, mask=rows < T, other=0.0)
         lse = tl.load(p_softmax + here + rows, mask=rows < T, other=0.0)

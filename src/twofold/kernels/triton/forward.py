@@ -39,16 +39,21 @@ def _walk(
         key = load_rows(p_key, first, s_key, limit, width, COLUMNS, WIDTH, EXACT_WIDTH, MASKED)
         value = load_rows(p_value, first, s_value, limit, width, COLUMNS, WIDTH, EXACT_WIDTH, MASKED)
         scores = tl.dot(query, key.T, input_precision=PRECISION)
-        if SOFTCAP:
-            scores = capped(scores * scale, softcap, SOFTCAP) * LOG2E
+        if MASKED or SOFTCAP:
+            if SOFTCAP:
+                scores = capped(scores * scale, softcap, SOFTCAP) * LOG2E
+            else:
+                scores = scores * (scale * LOG2E)
+            if MASKED:
+                scores = other_scores(
+                    scores, rows[:, None], columns[None, :], shift[:, None], p_mask, s_mask_row, s_mask_column, p_segments,
+                    T, S, window, IS_CAUSAL, WINDOW, SEGMENTS, MASK,
+                )  # fmt: skip
+            greatest = tl.maximum(m, tl.max(scores, 1))
         else:
+            # A scale is never below 0, so the greatest score is that of the greatest product: one factor a row.
+            greatest = tl.maximum(m, tl.max(scores, 1) * (scale * LOG2E))
             scores = scores * (scale * LOG2E)
-        if MASKED:
-            scores = other_scores(
-                scores, rows[:, None], columns[None, :], shift[:, None], p_mask, s_mask_row, s_mask_column, p_segments,
-                T, S, window, IS_CAUSAL, WINDOW, SEGMENTS, MASK,
-            )  # fmt: skip
-        greatest = tl.maximum(m, tl.max(scores, 1))
         # A row that has seen nothing yet: exp2(-inf - -inf) would be NaN.
         base = tl.where(greatest == float("-inf"), 0.0, greatest) if MASKED else greatest
         weights = tl.exp2(scores - base[:, None])
@@ -69,7 +74,7 @@ def forward_kernel(
     s_out_b, s_out_h, s_out_t, s_mask_b, s_mask_h, s_mask_row, s_mask_column, s_softmax,
     H, T, S, width, scale, softcap, dropout, window,
     GROUPS: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-    IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
+    WHOLE: tl.constexpr, IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
     SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     # Late rows of a causal call have the most to do: start with them.
@@ -91,7 +96,15 @@ def forward_kernel(
     left, right = column_range(first_row, last_row, S, first_own, window, COLUMNS, IS_CAUSAL, WINDOW)
 
     query = load_rows(
-        p_query + batch * s_query_b + head * s_query_h, first_row, s_query_t, T, width, ROWS, WIDTH, EXACT_WIDTH, True
+        p_query + batch * s_query_b + head * s_query_h,
+        first_row,
+        s_query_t,
+        T,
+        width,
+        ROWS,
+        WIDTH,
+        EXACT_WIDTH,
+        not WHOLE,
     )
     self_key = load_rows(
         p_self_key + batch * s_self_key_b + kv_head * s_self_key_h,
@@ -102,7 +115,7 @@ def forward_kernel(
         ROWS,
         WIDTH,
         EXACT_WIDTH,
-        True,
+        not WHOLE,
     )
     m = capped(tl.sum(query.to(tl.float32) * self_key.to(tl.float32), 1) * scale, softcap, SOFTCAP) * LOG2E
     shift = m * 0.0
@@ -117,7 +130,7 @@ def forward_kernel(
     l = tl.where(m == float("-inf"), 0.0, 1.0)
     self_value = load_rows(
         p_self_value + batch * s_self_value_b + kv_head * s_self_value_h, first_row, s_self_value_t, T, width, ROWS, WIDTH,
-        EXACT_WIDTH, True,
+        EXACT_WIDTH, not WHOLE,
     )  # fmt: skip
     out = self_value.to(tl.float32) * l[:, None]
     if DROPOUT:
@@ -141,7 +154,7 @@ def forward_kernel(
         p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,
         True, WIDTH, EXACT_WIDTH, COLUMNS, IS_CAUSAL, WINDOW, SEGMENTS, MASK, SOFTCAP, DROPOUT, PRECISION,
     )  # fmt: skip
-    if not (IS_CAUSAL or ALL_MASKED):
+    if not (IS_CAUSAL or ALL_MASKED or WHOLE):
         m, l, out = _walk(
             whole, S, 0, 0, m, l, out, query, shift, p_key, s_key_t, p_value, s_value_t, rows,
             p_mask, s_mask_row, s_mask_column, p_segments, seed, T, S, width, scale, softcap, dropout, window,

@@ -145,6 +145,8 @@ def _switches(plan: Plan, query: Tensor, key: Tensor, tiles: Tiles) -> dict[str,
         "EXACT_WIDTH": width == query.shape[-1],
         "ROWS": tiles.rows,
         "COLUMNS": tiles.columns,
+        # No tile is cut short, so that nothing has to be looked at row by row.
+        "WHOLE": query.shape[2] % tiles.rows == 0 and key.shape[2] % tiles.columns == 0,
         "IS_CAUSAL": plan.is_causal,
         "WINDOW": plan.window is not None,
         "SEGMENTS": plan.segment_ids is not None,
