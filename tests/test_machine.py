@@ -18,8 +18,10 @@ def asked(monkeypatch):
         return run(command, **options)
 
     machine._commit.cache_clear()
+    monkeypatch.delenv("TWOFOLD_COMMIT", raising=False)
     monkeypatch.setattr(subprocess, "run", listening)
-    return commands
+    yield commands
+    machine._commit.cache_clear()
 
 
 def test_the_commit_is_read_once(asked):
@@ -28,3 +30,9 @@ def test_the_commit_is_read_once(asked):
     assert count > 0
     assert machine.machine(torch.device("cpu"))["commit"] == first["commit"]
     assert len(asked) == count
+
+
+def test_whoever_took_a_copy_says_of_which_commit(asked, monkeypatch):
+    monkeypatch.setenv("TWOFOLD_COMMIT", "0123456789ab")
+    assert machine.machine(torch.device("cpu"))["commit"] == "0123456789ab"
+    assert not asked

@@ -57,8 +57,11 @@ def _cpu() -> str:
 def _commit() -> str | None:
     """The commit this code was run from, with "+" if files differ from it; None outside a repository.
 
-    Read once: what runs is the code as it was imported, whatever becomes of its files.
+    Of a copy that was taken elsewhere without its repository, whoever took it says which in TWOFOLD_COMMIT. Read once:
+    what runs is the code as it was imported, whatever becomes of its files.
     """
+    if told := os.environ.get("TWOFOLD_COMMIT"):
+        return told
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
         commit = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)  # noqa: S603

@@ -49,6 +49,19 @@ def registered(plan, date="2026-11-01T00:00:00+00:00"):
 
 
 class TestPlan:
+    def test_a_registration_from_before_rivals_had_to_work_still_holds(self, tmp_path):
+        """The hash of a plan that does not say it is what it was."""
+        register(plan(), tmp_path)
+        assert "rivals_within" not in json.loads((tmp_path / "registration.json").read_text())["plan"]
+        assert read_registration(tmp_path).plan == plan()
+        with pytest.raises(ValueError, match="has another plan"):
+            register(plan(rivals_within=0.05), tmp_path)
+
+    @pytest.mark.parametrize("within", [0, -1.0, "much", True, float("inf")])
+    def test_rivals_within_is_a_number_above_0(self, within):
+        with pytest.raises(ValueError, match="rivals_within must be a number above 0"):
+            plan(rivals_within=within)
+
     def test_is_read_as_it_is_written(self, toml):
         found = read_plan(toml())
         assert found.lrs == (5e-4, 1e-3, 2e-3, 4e-3)

@@ -94,6 +94,24 @@ class TestWords:
         assert found.sentence == f"not judged: 6 of 8 pairs of {SPLIT} and standard are there."
         assert verdict(one_budget(), []).word is Word.NOT_JUDGED
 
+    @pytest.mark.parametrize(("lag", "word"), [(0.2, Word.NOT_JUDGED), (0.04, Word.BETTER), (-1.0, Word.WORSE)])
+    def test_a_rival_that_does_not_work_is_not_judged(self, lag, word):
+        """Nor is the arm that works compared with it the less for that."""
+        both = {"primary": ((SPLIT, "standard"), (SPLIT, "exclusive")), "arms": ("standard", SPLIT, "exclusive")}
+        asked = plan(budgets=(1000,), rivals_within=0.05, **both)
+        rival = [
+            record("exclusive", one.seed, budget=1000, value=one.value + lag, seconds=1.0, curve=())
+            for one in runs(CLEAR)[::2]
+        ]
+        against_standard, against_rival = (judged(asked, one) for one in compared(asked, runs(CLEAR) + rival)[:2])
+        assert against_standard.word is Word.BETTER
+        assert against_rival.word is word
+        if word is Word.NOT_JUDGED:
+            told = "not judged: a rival does not train to within 0.05 of standard (exclusive ends 0.2 behind)."
+            assert against_rival.sentence == told
+        unasked = plan(budgets=(1000,), **both)
+        assert judged(unasked, compared(unasked, runs(CLEAR) + rival)[1]).word is not Word.NOT_JUDGED
+
     def test_what_diverged_is_not_judged(self):
         broken = [*runs(CLEAR)[:-1], record(SPLIT, 7, budget=1000, value=None, curve=())]
         found = verdict(one_budget(), broken)

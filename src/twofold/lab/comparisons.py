@@ -105,8 +105,18 @@ def _flaws(plan: Plan, runs: Sequence[Record], arm: str, against: str) -> tuple[
         "the best learning rate is at the edge of the grid": edges,
         "runs did not see the tokens of their budget": off,
         "pairs were not made alike": unlike(runs, arm, against, plan.budgets),
+        f"a rival does not train to within {plan.rivals_within} of {plan.baseline}": _idle(plan, runs, against),
     }
     return tuple(f"{what} ({listed(ones)})" for what, ones in found.items() if ones)
+
+
+def _idle(plan: Plan, runs: Sequence[Record], rival: str) -> list[str]:
+    """The rival, if it ends too far behind the baseline for anybody to be proud of beating it."""
+    behind = paired(runs, rival, plan.baseline, plan.end).differences
+    if plan.rivals_within is None or rival == plan.baseline or not behind:
+        return []
+    lag = sum(behind) / len(behind) * (1 if plan.lower_is_better else -1)
+    return [f"{rival} ends {lag:.3g} behind"] if lag > plan.rivals_within else []
 
 
 def _holm_shares(ps: Sequence[float | None]) -> list[float]:

@@ -43,6 +43,9 @@ class Plan:
     """Seeds of the grid, none of which is compared; the number after the largest of `seeds` unless given."""
     grid_budgets: tuple[int, ...] = ()
     """Budgets of the grid; all of `budgets` unless given."""
+    rivals_within: float | None = None
+    """An arm that ends worse than the baseline by more than this does not work, and beating it is nothing: a primary
+    comparison with it is not judged. None: every arm counts."""
     exploratory: bool = False
     """A look around: fewer seeds and rates will do, and nothing is claimed."""
     size: dict[str, Any] = field(default_factory=dict)
@@ -64,6 +67,8 @@ class Plan:
         _check(
             "threshold", self.threshold, "between 0 and 0.5", _is_number(self.threshold) and 0 < self.threshold < 0.5
         )
+        within = self.rivals_within
+        _check("rivals_within", within, "a number above 0", within is None or (_is_number(within) and within > 0))
         _check("size", self.size, "a table of words and numbers", _is_plain(self.size))
         object.__setattr__(self, "arms", tuple(self.arms))
         self._check_primary()
@@ -118,7 +123,11 @@ class Plan:
         ]
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        told = asdict(self)
+        # Plans that were registered before there was such a field keep their hash.
+        if self.rivals_within is None:
+            del told["rivals_within"]
+        return told
 
     @classmethod
     def from_json(cls, told: Any) -> "Plan":

@@ -70,6 +70,7 @@ class LanguageModelling(WritingTask[str]):
     recurrent_class = RecurrentForCausalLM
     reads_hub = True
     Choices = LanguageChoices
+    _kept: tuple[list[str], list[tuple[Tensor, Tensor]]] = ([], [])
 
     @classmethod
     def examples(cls, data: Path | None, seed: int = 0, choices: LanguageChoices = USUAL) -> Splits[str]:
@@ -148,7 +149,7 @@ class LanguageModelling(WritingTask[str]):
         are spelt, so of words there is no figure for characters, but the share of unknown words in per cent.
         """
         total, tokens = 0.0, 0
-        for ids, targets in self._windows(self._stream(examples)):
+        for ids, targets in self._scored(examples):
             ids, targets = ids.to(model.device), targets.to(model.device)
             logits = model(input_ids=ids, use_cache=False).logits.float()
             total += cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum").item()
@@ -212,6 +213,14 @@ class LanguageModelling(WritingTask[str]):
             if self.state["ends"]:
                 stream.append(self.tokenizer.eos_token_id)
         return stream
+
+    def _scored(self, examples: Sequence[str]) -> list[tuple[Tensor, Tensor]]:
+        """Windows over these texts. Those of the last texts are kept, for a dev split is scored again and again."""
+        texts, found = self._kept
+        if texts != list(examples):
+            found = [*self._windows(self._stream(examples))]
+            self._kept = [*examples], found
+        return found
 
     def _windows(self, stream: list[int]) -> Iterator[tuple[Tensor, Tensor]]:
         """Batches of windows over the stream and what each position is to predict; all else, and bos, is ignored."""

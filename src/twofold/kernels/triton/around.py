@@ -22,7 +22,7 @@ from twofold.kernels.triton.merge import finish_kernel, merge_kernel
 # Rows a program holds, and its warps.
 ROWS, WARPS = 32, 4
 # Tokens from which cuDNN's two triangles are faster than one square by the fused kernel (H200, bfloat16, LOG.md).
-TRIANGLES_FROM = 8192
+TRIANGLES_FROM = 4096
 
 
 def attend(

@@ -26,9 +26,9 @@ class Tiles(NamedTuple):
 def forward_tiles(width: int, dtype: torch.dtype, is_causal: bool) -> Tiles:
     if dtype == torch.float32:
         return Tiles(64, 32, 4, 2)
-    if width <= 64 and not is_causal:
-        return Tiles(128, 64, 8, 3)
-    return Tiles(64, 64, 4, 3) if width <= 128 else Tiles(64, 32, 4, 2)
+    if width > 128:
+        return Tiles(64, 32, 4, 2)
+    return Tiles(64, 64, 4, 3) if is_causal else Tiles(128, 64, 8, 3)
 
 
 def rows_tiles(width: int, dtype: torch.dtype) -> Tiles:

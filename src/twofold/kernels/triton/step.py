@@ -166,6 +166,6 @@ def step(
         query, key, value, self_key, self_value, key_cache, value_cache, mask, counter, outs, greatest, total, out,
         *strides(query, key, value, self_key, self_value, key_cache, value_cache), *mask_strides,
         H, number, parts, D, scale, PARTS=triton.next_power_of_2(parts), WRITES=write is not None, **switches,
-        num_warps=1,
+        num_warps=4 if parts > 32 else 1,
     )  # fmt: skip
     return out
