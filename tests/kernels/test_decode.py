@@ -122,11 +122,11 @@ def test_what_does_not_fit_is_not_written(spoil, message):
 
 
 @pytest.mark.parametrize(("B", "Hq", "Hkv", "D"), [(1, 1, 1, 16), (2, 4, 2, 24), (3, 8, 1, 64), (2, 3, 3, 128)])
-@pytest.mark.parametrize("length", [0, 1, 64, 65, 200])
+@pytest.mark.parametrize(("length", "columns"), [(0, 64), (1, 64), (64, 64), (65, 64), (200, 64), (1, 128), (300, 128)])
 @pytest.mark.usefixtures("poisoned")
-def test_the_kernel_of_a_step(B, Hq, Hkv, D, length, monkeypatch):
+def test_the_kernel_of_a_step(B, Hq, Hkv, D, length, columns, monkeypatch):
     """Several parts, whose borders fall anywhere; what lies beyond the past is never looked at."""
-    monkeypatch.setattr("twofold.kernels.triton.step.LONGEST", 64)
+    monkeypatch.setattr("twofold.kernels.triton.step.cut", lambda length, *_: (length // 64 + 1, columns))
     device = "cuda" if torch.cuda.is_available() else "cpu"
 
     def draw(heads, tokens):
@@ -145,6 +145,26 @@ def test_the_kernel_of_a_step(B, Hq, Hkv, D, length, monkeypatch):
     assert torch.equal(key_cache[:, :, length], key[:, :, 0])
     assert torch.equal(value_cache[:, :, length], value[:, :, 0])
     assert key_cache[:, :, length + 1 :].isnan().all()
+
+
+@pytest.mark.parametrize(
+    ("length", "heads", "width", "parts", "columns"),
+    [
+        (1025, 12, 64, 17, 64),
+        (32769, 12, 64, 43, 128),
+        (1025, 384, 64, 2, 64),
+        (4097, 384, 64, 5, 128),
+        (32769, 384, 64, 17, 128),
+        (8193, 64, 128, 9, 64),
+        (0, 1, 64, 1, 64),
+    ],
+)
+def test_how_a_past_is_cut(length, heads, width, parts, columns):
+    """Enough programs for a GPU, and not so few waves of them that the last one counts; no tile for nothing."""
+    pytest.importorskip("triton")
+    from twofold.kernels.triton.step import cut as past_cut
+
+    assert past_cut(length, heads, width) == (parts, columns)
 
 
 @pytest.mark.gpu

@@ -28,7 +28,7 @@ Pattern = Literal["up to", "from", "all but"]
 HIDDEN = -1.0e38
 
 # Patterns of a forward and of a backward that must be right before any is used.
-SELF_TESTS: list[tuple[Pattern, Pattern]] = [("up to", "up to"), ("from", "all but")]
+SELF_TESTS: list[tuple[Pattern, Pattern]] = [("up to", "up to"), ("from", "all but"), ("all but", "all but")]
 
 DTYPES = {torch.bfloat16: "BFLOAT16", torch.float16: "HALF"}
 

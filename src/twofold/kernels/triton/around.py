@@ -1,10 +1,10 @@
 """Split attention on a library's attention over the others, with one pass of `merge`'s kernels after it.
 
-Ordinary causal attention of queries 1.. over all keys shows every token its strict past. The bidirectional case is the
-fused kernel's forward or, for long sequences, the strict past and the strict future (queries ..T - 2 over keys 1.. and all
-after them), which cuDNN's graphs attend to; its backward is a graph that hides the diagonal. Backward is given the *merged*
-output and log-sum-exp (DESIGN.md section 4), so the library's gradients of key and value are final, and that of the queries
-lacks the own logit's share alone.
+Ordinary causal attention of queries 1.. over all keys shows every token its strict past. The bidirectional case needs
+cuDNN's graphs: one that hides the diagonal or, for long sequences, the strict past and the strict future (queries ..T - 2
+over keys 1.. and all after them), which costs one more pass and skips half of the scores twice. Backward is given the
+*merged* output and log-sum-exp (DESIGN.md section 4), so the library's gradients of key and value are final, and that of
+the queries lacks the own logit's share alone.
 """
 
 from typing import Any
@@ -16,12 +16,12 @@ from torch import Tensor
 from twofold.kernels import graphs, library
 from twofold.kernels.library import aligned
 from twofold.kernels.parts import empty_heads, library_for
-from twofold.kernels.triton.launch import attend_around, strides
+from twofold.kernels.triton.launch import strides
 from twofold.kernels.triton.merge import finish_kernel, merge_kernel
 
 # Rows a program holds, and its warps.
 ROWS, WARPS = 32, 4
-# Tokens from which cuDNN's two triangles are faster than one square by the fused kernel (H200, bfloat16, LOG.md).
+# Tokens from which two triangles are faster than one square with a hidden diagonal (H200, bfloat16, LOG.md).
 TRIANGLES_FROM = 4096
 
 
@@ -35,24 +35,24 @@ def attend(
     def numbers(rows: int) -> Tensor:
         return torch.empty((B, H, rows), dtype=torch.float32, device=query.device)
 
-    has_graphs = _has_graphs(query, is_causal)
-    if not is_causal and T < TRIANGLES_FROM:
-        return attend_around(query, key, value, self_key, self_value, scale)
     out, own = empty_heads(query), numbers(T)
+    has_graphs, triangles = _has_graphs(query, is_causal), not is_causal and T >= TRIANGLES_FROM
+    first = 1 if is_causal or triangles else 0
     if has_graphs:
-        others, others_lse = out[:, :, 1:], numbers(T - 1)
-        graphs.forward(query[:, :, 1:], key, value, others, others_lse, "up to", scale)
+        others, others_lse = out[:, :, first:], numbers(T - first)
+        pattern = "up to" if first else "all but"
+        graphs.forward(query[:, :, first:], key, value, others, others_lse, pattern, scale)
     else:
         others, others_lse = library.forward(library_for(query), query[:, :, 1:], key, value, None, True, scale)
         others_lse = others_lse.contiguous()
     later, later_lse, lse = others, others_lse, others_lse
-    if not is_causal:
+    if triangles:
         later, later_lse, lse = empty_heads(query[:, :, 1:]), numbers(T - 1), numbers(T)
         graphs.forward(query[:, :, :-1], key[:, :, 1:], value[:, :, 1:], later, later_lse, "from", scale)
     merge_kernel[(triton.cdiv(T, ROWS), B * H)](
         query, self_key, self_value, others, others_lse, later, later_lse, out, lse, own,
         *strides(query, self_key, self_value, others, later, out), H, T, D, scale,
-        LATER=not is_causal, **_switches(query, key, is_causal),
+        OTHERS_FROM=first, LATER=triangles, **_switches(query, key, is_causal),
     )  # fmt: skip
     return out, lse, own
 

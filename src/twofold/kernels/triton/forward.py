@@ -8,7 +8,6 @@ import triton
 import triton.language as tl
 
 from twofold.kernels.triton.tiles import (
-    LN2,
     LOG2E,
     capped,
     column_range,
@@ -69,16 +68,15 @@ def _walk(
 
 @triton.jit
 def forward_kernel(
-    p_query, p_key, p_value, p_self_key, p_self_value, p_out, p_softmax, p_own, p_mask, p_segments, p_seed,
+    p_query, p_key, p_value, p_self_key, p_self_value, p_out, p_softmax, p_mask, p_segments, p_seed,
     s_query_b, s_query_h, s_query_t, s_key_b, s_key_h, s_key_t, s_value_b, s_value_h, s_value_t,
     s_self_key_b, s_self_key_h, s_self_key_t, s_self_value_b, s_self_value_h, s_self_value_t,
     s_out_b, s_out_h, s_out_t, s_mask_b, s_mask_h, s_mask_row, s_mask_column, s_softmax,
     H, T, S, width, scale, softcap, dropout, window,
     GROUPS: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
     WHOLE: tl.constexpr, IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
-    SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr, AROUND: tl.constexpr,
+    SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """AROUND: backward will be a library's, which wants log-sum-exps in natural base and our own weights beside them."""
     # Late rows of a causal call have the most to do: start with them.
     block = tl.num_programs(0) - 1 - tl.program_id(0) if IS_CAUSAL else tl.program_id(0)
     batch, head = (tl.program_id(1) // H).to(tl.int64), (tl.program_id(1) % H).to(tl.int64)
@@ -129,7 +127,6 @@ def forward_kernel(
             )  # fmt: skip
             tl.store(p_softmax + s_softmax + rows, shift, mask=rows < T)
         m += mask_entries(p_mask, s_mask_row, s_mask_column, rows, rows + first_own, shift, T, S, MASK)
-    own = m
     l = tl.where(m == float("-inf"), 0.0, 1.0)
     self_value = load_rows(
         p_self_value + batch * s_self_value_b + kv_head * s_self_value_h, first_row, s_self_value_t, T, width, ROWS, WIDTH,
@@ -180,8 +177,4 @@ def forward_kernel(
         WIDTH,
         EXACT_WIDTH,
     )
-    lse = m + tl.log2(l)
-    if AROUND:
-        tl.store(p_own + tl.program_id(1).to(tl.int64) * T + rows, tl.exp2(own - lse), mask=rows < T)
-        lse = lse * LN2
-    tl.store(p_softmax + rows, lse, mask=rows < T)
+    tl.store(p_softmax + rows, m + tl.log2(l), mask=rows < T)

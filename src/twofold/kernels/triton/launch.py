@@ -20,7 +20,7 @@ class Tiles(NamedTuple):
     stages: int
 
 
-# The fastest of two sweeps on an H200 in bfloat16 (LOG.md), D = 64 and 128; the rest are guesses that fit.
+# The fastest of three sweeps on an H200 in bfloat16 (LOG.md), D = 64 and 128; the rest are guesses that fit.
 
 
 def forward_tiles(width: int, dtype: torch.dtype, is_causal: bool) -> Tiles:
@@ -53,40 +53,17 @@ def attend(
     query: Tensor, key: Tensor, value: Tensor, self_key: Tensor, self_value: Tensor, plan: Plan
 ) -> tuple[Tensor, Tensor]:
     """Output (B, Hq, T, D) and what backward needs of the softmax, `softmax_numbers` a row."""
-    B, H, T, _ = query.shape
-    softmax = torch.empty((softmax_numbers(plan.attn_mask), B, H, T), dtype=torch.float32, device=query.device)
-    return _attend(query, key, value, self_key, self_value, plan, softmax, None), softmax
-
-
-def attend_around(
-    query: Tensor, key: Tensor, value: Tensor, self_key: Tensor, self_value: Tensor, scale: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Bidirectional, for a library's backward: output, log-sum-exp and own weights (B, Hq, T)."""
-    lse, own = (torch.empty(query.shape[:3], dtype=torch.float32, device=query.device) for _ in range(2))
-    plan = Plan(None, None, None, None, False, None, 0.0, scale)
-    return _attend(query, key, value, self_key, self_value, plan, lse, own), lse, own
-
-
-def _attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    self_key: Tensor,
-    self_value: Tensor,
-    plan: Plan,
-    softmax: Tensor,
-    own: Tensor | None,
-) -> Tensor:
     query, key, value, self_key, self_value = map(unit_stride, (query, key, value, self_key, self_value))
     B, H, T, D = query.shape
     out = empty_heads(query)
+    softmax = torch.empty((softmax_numbers(plan.attn_mask), B, H, T), dtype=torch.float32, device=query.device)
     tiles = forward_tiles(D, query.dtype, plan.is_causal)
     forward_kernel[(triton.cdiv(T, tiles.rows), B * H)](
-        query, key, value, self_key, self_value, out, softmax, softmax if own is None else own, *_pointers(plan, query),
+        query, key, value, self_key, self_value, out, softmax, *_pointers(plan, query),
         *strides(query, key, value, self_key, self_value, out), *_mask_strides(plan, query, key),
-        H, T, key.shape[2], D, *_numbers(plan), AROUND=own is not None, **_switches(plan, query, key, tiles),
+        H, T, key.shape[2], D, *_numbers(plan), **_switches(plan, query, key, tiles),
     )  # fmt: skip
-    return out
+    return out, softmax
 
 
 def attend_backward(

@@ -26,12 +26,12 @@ def merge_kernel(
     s_self_value_b, s_self_value_h, s_self_value_t, s_others_b, s_others_h, s_others_t, s_later_b, s_later_h, s_later_t,
     s_out_b, s_out_h, s_out_t,
     H, T, width, scale,
-    FIRST: tl.constexpr, LATER: tl.constexpr,
+    FIRST: tl.constexpr, OTHERS_FROM: tl.constexpr, LATER: tl.constexpr,
     GROUPS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Output, log-sum-exp and own weight of every row, from attention over others, perhaps over later ones, and itself.
 
-    `others` holds all rows but the first; with LATER, `later` holds all but the last.
+    `others` holds rows from OTHERS_FROM on; with LATER, `later` holds all rows but the last.
     """
     batch, head = (tl.program_id(1) // H).to(tl.int64), (tl.program_id(1) % H).to(tl.int64)
     kv_head = head // GROUPS
@@ -49,9 +49,11 @@ def merge_kernel(
         p_self_value + batch * s_self_value_b + kv_head * s_self_value_h, first, s_self_value_t, T, width, ROWS, WIDTH,
         EXACT_WIDTH, True,
     )  # fmt: skip
-    others = _load_part(p_others + batch * s_others_b + head * s_others_h, rows, s_others_t, 1, T - 1, width, WIDTH)
-    p_others_lse += along * (T - 1) + rows - 1
-    others_lse = tl.load(p_others_lse, mask=(rows >= 1) & (rows < T), other=float("-inf"))
+    others = _load_part(
+        p_others + batch * s_others_b + head * s_others_h, rows, s_others_t, OTHERS_FROM, T - 1, width, WIDTH
+    )
+    p_others_lse += along * (T - OTHERS_FROM) + rows - OTHERS_FROM
+    others_lse = tl.load(p_others_lse, mask=(rows >= OTHERS_FROM) & (rows < T), other=float("-inf"))
     logit = tl.sum(query.to(tl.float32) * self_key.to(tl.float32), 1) * scale
     greatest = tl.maximum(logit, others_lse)
     if LATER:

@@ -16,10 +16,14 @@ from twofold.kernels.parts import empty_heads
 from twofold.kernels.triton.launch import strides
 from twofold.kernels.triton.tiles import LOG2E
 
-# Columns of a tile, warps and stages of the first kernel.
-COLUMNS, WARPS, STAGES = 64, 4, 2
-# Programs that fill a GPU several times over, and the most columns that one goes through alone.
-PROGRAMS, LONGEST = 528, 2048
+# Warps and stages of the first kernel.
+WARPS, STAGES = 4, 2
+# Programs that fill a GPU, and those that do so many times over, so that it is no loss if the last ones are few; and the
+# most columns that a program should go through alone, before and after that many.
+PROGRAMS, MANY = 528, 12 * 528
+LONG, LONGEST = 1024, 2048
+# Columns of a tile: more at once where a program has a long way to go, if heads are narrow.
+COLUMNS, WIDE_COLUMNS, LONG_WAY = 64, 128, 640
 
 
 @triton.jit
@@ -119,6 +123,16 @@ def join_kernel(
             tl.store(p_value_cache + d, value, mask=inside)
 
 
+def cut(length: int, heads: int, width: int) -> tuple[int, int]:
+    """Parts of a past of so many slots, for so many key heads in all, and columns of a tile (H200, LOG.md)."""
+    few, many = triton.cdiv(PROGRAMS, heads), triton.cdiv(MANY, heads)
+    wanted = max(few, min(triton.cdiv(length, LONG), many), triton.cdiv(length, LONGEST))
+    share = triton.cdiv(length, wanted)
+    columns = WIDE_COLUMNS if share > LONG_WAY and width <= 64 else COLUMNS
+    share = max(triton.cdiv(share, columns), 1) * columns
+    return max(triton.cdiv(length, share), 1), columns
+
+
 def step(
     query: Tensor,
     self_key: Tensor,
@@ -141,9 +155,7 @@ def step(
     kv_heads = key.shape[1]
     # A length on the device may be anything up to the whole cache.
     longest = key_cache.shape[2] if isinstance(length, Tensor) else length
-    wanted = max(triton.cdiv(PROGRAMS, B * kv_heads), triton.cdiv(longest, LONGEST))
-    share = max(triton.cdiv(triton.cdiv(longest, wanted), COLUMNS), 1) * COLUMNS
-    parts = max(triton.cdiv(longest, share), 1)
+    parts, columns = cut(longest, B * kv_heads, D)
     outs, greatest, total = (
         torch.empty((B, H, parts, *rest), dtype=torch.float32, device=query.device) for rest in ((D,), (), ())
     )
@@ -158,7 +170,7 @@ def step(
     parts_kernel[(B * kv_heads, parts)](
         query, key_cache, value_cache, mask, counter, outs, greatest, total,
         *strides(query, key_cache, value_cache), *mask_strides, kv_heads, number, D, scale,
-        ROWS=max(triton.next_power_of_2(groups), 16), COLUMNS=COLUMNS, **switches,
+        ROWS=max(triton.next_power_of_2(groups), 16), COLUMNS=columns, **switches,
         num_warps=WARPS, num_stages=STAGES,
     )  # fmt: skip
     out = empty_heads(query)
