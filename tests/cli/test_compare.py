@@ -270,6 +270,9 @@ def test_a_process_beside_that_dies_is_told_of_and_its_runs_are_done(copy, data,
         def __init__(self, words, count):
             assert count == 1
             super().__init__([*words[:1], "--nonsense"], count)
+
+        def start(self):
+            super().start()
             self.running[0].wait()
 
     monkeypatch.setattr(compare, "Beside", Doomed)
@@ -284,7 +287,10 @@ def test_a_process_beside_that_dies_is_told_of_and_its_runs_are_done(copy, data,
 def test_one_that_is_killed_is_told_of_once_and_none_goes_on_alone(monkeypatch, capsys):
     monkeypatch.setattr("twofold.cli.beside._started", lambda words, number: subprocess.Popen(["sleep", "60"]))
     beside = Beside([], 2)
+    beside.start()
     first, second = beside.running
+    beside.start()
+    assert beside.running == [first, second]
     beside.tell()
     assert capsys.readouterr().err == ""
     first.kill()
@@ -294,6 +300,28 @@ def test_one_that_is_killed_is_told_of_once_and_none_goes_on_alone(monkeypatch, 
     assert capsys.readouterr().err == "twofold: a process beside this one ended with -9; its runs are left to others\n"
     beside.end()
     assert second.returncode == -signal.SIGTERM
+
+
+def test_others_start_at_once_where_a_comparison_goes_on(copy, data, tmp_path, monkeypatch):
+    """A new one is looked through first, so that one process says what is wrong with it."""
+    order = []
+
+    class Told(Beside):
+        def start(self):
+            order.append("others")
+
+    class Looked(Laboratory):
+        def __init__(self, *arguments):
+            order.append("laboratory")
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(compare, "Beside", Told)
+    monkeypatch.setattr("twofold.lab.trial.Laboratory", Looked)
+    assert main(going_on(data, copy, "--json")) == 0
+    assert order[:2] == ["others", "laboratory"]
+    order.clear()
+    assert main(words(data, tmp_path / "new", "--json")) == 0
+    assert order[:2] == ["laboratory", "others"]
 
 
 def test_no_more_processes_than_runs(copy, data, monkeypatch):
@@ -330,7 +358,7 @@ def test_one_that_starts_after_its_first_one_is_gone_does_nothing(copy, data):
 def test_the_command_beside_names_its_first_one(monkeypatch):
     commands = []
     monkeypatch.setattr(subprocess, "Popen", lambda command, **options: commands.append(command))
-    Beside(["lm", "--json"], 1)
+    Beside(["lm", "--json"], 1).start()
     parent, words = parted(commands[0][4:])
     assert (parent, words) == (os.getpid(), ["lm", "--json"])
     assert parted(["lm"]) == (None, ["lm"])

@@ -17,7 +17,13 @@ class Beside:
     """So many further processes of a comparison. They say what goes wrong on the same stderr."""
 
     def __init__(self, words: Sequence[str], count: int) -> None:
-        self.running = [_started(words, number) for number in range(1, count + 1)]
+        self.words, self.count = words, count
+        self.running: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        """All of them; once, however often it is called."""
+        self.running += [_started(self.words, number) for number in range(1, self.count + 1)]
+        self.count = 0
 
     def tell(self) -> None:
         """A line for each that has failed since the last call: one that was killed says nothing itself."""

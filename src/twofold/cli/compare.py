@@ -163,14 +163,18 @@ def _compare(task: str, chosen: Compare, words: list[str], parent: int | None) -
         plan = asked
     # More threads than cores would wait for each other.
     torch.set_num_threads(max(1, torch.get_num_threads() // chosen.at_once))
-    lab = Laboratory(plan, chosen.data, chosen.at_once)
-    register(plan, chosen.out)
     done = read_records(chosen.out / RECORDS)
-    check_data(lab, done, chosen.out)
     runs = len(plan.grid()) + len(plan.arms) * len(plan.seeds) * len(plan.budgets) - len(done)
     beside = Beside(words, 0 if parent else max(0, min(chosen.at_once, runs) - 1))
-    watcher = _Silent(parent) if parent else _Quiet(beside) if chosen.json else _Lines(beside, plan)
     try:
+        # What has begun was found in order then, so that the others need not wait until it is looked through again.
+        if done:
+            beside.start()
+        lab = Laboratory(plan, chosen.data, chosen.at_once)
+        register(plan, chosen.out)
+        check_data(lab, done, chosen.out)
+        beside.start()
+        watcher = _Silent(parent) if parent else _Quiet(beside) if chosen.json else _Lines(beside, plan)
         records = work(lab, chosen.out, watcher)
     except Stopped as stop:
         if not parent:

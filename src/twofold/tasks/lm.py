@@ -207,11 +207,12 @@ class LanguageModelling(WritingTask[str]):
     def _stream(self, texts: Sequence[str]) -> list[int]:
         """All texts in a row. Each begins with bos, and where texts end at all, it ends with eos."""
         stream: list[int] = []
-        # All at once: the tokenizer shares several texts out over the processor's cores.
-        for ids in self.tokenizer(list(texts))["input_ids"] if texts else []:
-            stream += [self.tokenizer.bos_token_id, *ids]
-            if self.state["ends"]:
-                stream.append(self.tokenizer.eos_token_id)
+        bos, end = self.tokenizer.bos_token_id, [self.tokenizer.eos_token_id] if self.state["ends"] else []
+        # All at once, for several texts are shared out over the processor's cores; and by the library underneath, which
+        # makes nothing but ids, in half the time.
+        library: Any = self.tokenizer
+        for encoded in library.backend_tokenizer.encode_batch_fast(list(texts)):
+            stream += [bos, *encoded.ids, *end]
         return stream
 
     def _scored(self, examples: Sequence[str]) -> list[tuple[Tensor, Tensor]]:
