@@ -47,10 +47,14 @@ class Own:
     """Looks at the dev split in a run."""
     test: bool = False
     """Read the test split at the end of every run that is compared."""
+    share: float = 1.0
+    """Share of the training split that is learned from, always the same examples."""
 
     def __post_init__(self) -> None:
         if self.looks < 1:
             raise ValueError(f"looks must be at least 1, got {self.looks}")
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share must be above 0 and at most 1, got {self.share}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

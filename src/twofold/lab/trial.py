@@ -24,6 +24,7 @@ from twofold.data.examples import SPLITS, Splits
 from twofold.data.hub import is_hub
 from twofold.lab.arms import ARMS, build, config_of, parameters
 from twofold.lab.options import arm_of, check_direction, options_of, values_of
+from twofold.lab.part import part_of
 from twofold.lab.plan import Plan
 from twofold.lab.records import Key, Point, Record, SelfWeight
 from twofold.machine import machine
@@ -57,8 +58,10 @@ class Laboratory:
         for name in ("train", "dev", *(["test"] if self.options.own.test else [])):
             if not getattr(self.splits, name):
                 raise ValueError(f"the {name} split must have at least one example, got none")
-        self.task: Task = kind.prepared(self.splits.train, **given)
-        self.rows: Any = self.task.rows(self.splits.train)
+        share = self.options.own.share
+        train = self.splits.train if share == 1 else part_of(self.splits.train, share, kind.labels)
+        self.task: Task = kind.prepared(train, **given)
+        self.rows: Any = self.task.rows(train)
         self.config = self.task.config(self.options.model)
         self.model_class = self.task.class_of(self.config)
         self.data = _digest_of_examples(self.splits) if data is None else _digest(data)

@@ -1,6 +1,6 @@
 """From a text to its class, with a confidence that a temperature, set on the dev split, makes honest."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -43,10 +43,14 @@ class Classification(Task[Labelled]):
             splits = moods(seed)
         else:
             splits = hub_labelled(data) if is_hub(data) else read_labelled(data)
-        check_known(splits, lambda example: [example.label], "the embedded set" if data is None else data)
+        check_known(splits, cls.labels, "the embedded set" if data is None else data)
         if splits.train and len({example.label for example in splits.train}) == 1:
             raise DataError(data or "data", None, f"train has one label, {splits.train[0].label!r}, expected several")
         return splits
+
+    @staticmethod
+    def labels(example: Labelled) -> Iterable[str]:
+        return [example.label]
 
     @classmethod
     def prepared(cls, train: Sequence[Labelled]) -> Self:

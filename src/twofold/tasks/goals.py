@@ -5,7 +5,7 @@ makes confidences honest, and a threshold says how much must speak for a goal le
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self, cast
@@ -66,8 +66,12 @@ class Goals(Task[Utterance]):
     @classmethod
     def examples(cls, data: Path | None, seed: int = 0) -> Splits[Utterance]:
         splits = goals(seed) if data is None else read_goals(data)
-        check_known(splits, labels_of, "the embedded set" if data is None else data)
+        check_known(splits, cls.labels, "the embedded set" if data is None else data)
         return splits
+
+    @staticmethod
+    def labels(example: Utterance) -> Iterable[str]:
+        return labels_of(example)
 
     @classmethod
     def prepared(cls, train: Sequence[Utterance]) -> Self:

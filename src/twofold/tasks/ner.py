@@ -21,8 +21,12 @@ class Names(Tagging):
     @classmethod
     def examples(cls, data: Path | None, seed: int = 0) -> Splits[Tagged]:
         splits = news(seed) if data is None else read_tagged(data, bio_tags=True)
-        check_known(splits, _kinds, "the embedded set" if data is None else data)
+        check_known(splits, cls.labels, "the embedded set" if data is None else data)
         return splits
+
+    @staticmethod
+    def labels(example: Tagged) -> Iterable[str]:
+        return _kinds(example)
 
     @classmethod
     def all_tags(cls, train: Sequence[Tagged]) -> list[str]:

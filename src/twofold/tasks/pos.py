@@ -1,6 +1,6 @@
 """The part of speech of every word."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,12 @@ class PartsOfSpeech(Tagging):
     @classmethod
     def examples(cls, data: Path | None, seed: int = 0) -> Splits[Tagged]:
         splits = parts_of_speech(seed) if data is None else read_tagged(data)
-        check_known(splits, lambda example: example.tags, "the embedded set" if data is None else data)
+        check_known(splits, cls.labels, "the embedded set" if data is None else data)
         return splits
+
+    @staticmethod
+    def labels(example: Tagged) -> Iterable[str]:
+        return example.tags
 
     def scores(self, model: PreTrainedModel, examples: Sequence[Tagged]) -> dict[str, float]:
         """accuracy over words, and over those words that training did not have often enough to learn, in per cent."""

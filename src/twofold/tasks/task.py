@@ -53,6 +53,12 @@ class Task(ABC, Generic[Example]):
     def prepared(cls, train: Sequence[Example]) -> Self:
         """With a tokenizer and labels learned from the training split."""
 
+    @staticmethod
+    def labels(example: Any) -> Iterable[str]:
+        """Names that nothing can predict unless training has shown them."""
+        del example
+        return ()
+
     @classmethod
     def settings(cls, size: str) -> dict[str, Any]:
         """Where a run of this task departs from the defaults of training."""
