@@ -12,10 +12,12 @@ from typing import Any
 
 from twofold.cli.arguments import parse
 from twofold.cli.beside import Beside, parted
+from twofold.cli.pool import pool
 from twofold.tasks import TASKS
 
 USAGE = """usage: twofold compare TASK [--arms NAME ...] [--seeds N] [--lrs RATE ...] [--tokens N ...] [--out DIR] ...
        twofold compare --register plan.toml --out DIR
+       twofold compare --pool DIR DIR ...
 
 Train several arms on one task with the same seeds, data and first weights, and say which did better, and how sure
 that is. Learning rates are chosen by a grid. Called again, it goes on where it was.
@@ -29,7 +31,8 @@ arms:  {arms}
   twofold compare goals                                          standard against split_kv, three seeds
   twofold compare lm --arms standard split_kv gated --seeds 5 --options layers=4 width=256
   twofold compare --register plan.toml --out lab/one             fix a plan before its runs,
-  twofold compare lm --out lab/one --data my/texts               then run it"""
+  twofold compare lm --out lab/one --data my/texts               then run it
+  twofold compare --pool lab/one lab/two lab/three               what several say together"""
 
 # Those of twofold.lab.arms, which imports torch.
 NAMES = [
@@ -79,6 +82,9 @@ class Compare:
     """The comparison's folder."""
     register: Path | None = None
     """A plan.toml to fix in the folder, before the first run."""
+    pool: tuple[Path, ...] = ()
+    """Folders of finished comparisons of the same two arms, on other tasks, say: the mean of their effects, each in
+    standard deviations of its paired differences, with Student's interval over them."""
     at_once: int = 1
     """Runs at the same time, each in a process of its own; several GPUs are shared out."""
     json: bool = False
@@ -100,6 +106,10 @@ def run(words: Sequence[str]) -> int:
         return 0
     if chosen.out.exists() and not chosen.out.is_dir():
         raise ValueError(f"{chosen.out} must be a folder, and is a file")
+    if chosen.pool:
+        if (task, chosen.register) != (None, None) or _said(words):
+            raise ValueError("--pool puts finished comparisons together: leave out what is to be compared")
+        return pool(chosen.pool, as_json=chosen.json)
     if chosen.register is not None:
         return _register(task, chosen, words)
     if task is None:
@@ -256,11 +266,12 @@ def _plan(task: str, chosen: Compare) -> Any:
 
 def _usual_tokens(task: str, data: Path | None, options: Any) -> int:
     """What the task's own number of epochs comes to."""
+    from twofold.lab.part import part_of
     from twofold.tasks.runs import chosen, examples_of, task_class
 
     kind = task_class(task)
     given = chosen(kind, options.choices)
-    train = examples_of(kind, data, given.get("choices")).train
+    train = part_of(examples_of(kind, data, given.get("choices")).train, options.own.share, kind.labels)
     made = kind.prepared(train, **given)
     return max(1, round(options.settings.epochs * sum(map(made.tokens_of, made.rows(train)))))
 

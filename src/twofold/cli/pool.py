@@ -1,0 +1,74 @@
+"""`twofold compare --pool`: what several comparisons say together, each in units of its own spread."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+def pool(folders: Sequence[Path], *, as_json: bool) -> int:
+    """Of each folder the first primary comparison, all of the same two arms; what was not judged is left out and told."""
+    from twofold.lab.statistics import pooled_effect
+
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise ValueError("--pool names a folder twice")
+    told = [_told(folder) for folder in folders]
+    names = sorted({(one["arm"], one["against"]) for one in told})
+    if len(names) > 1:
+        pairs = ", ".join(f"{arm} against {against}" for arm, against in names)
+        raise ValueError(f"--pool must be of comparisons of the same two arms, got {pairs}")
+    effects = [one["effect"] for one in told if one["effect"] is not None]
+    if len(effects) < 2:
+        raise ValueError(f"--pool needs at least two comparisons that can be judged, got {len(effects)}")
+    found = pooled_effect(effects)
+    whole = {"effect": found.mean, "low": found.low, "high": found.high, "experiments": found.count}
+    if as_json:
+        sys.stdout.write(json.dumps({"comparisons": told, "pooled": whole}, ensure_ascii=False) + "\n")
+        return 0
+    _show(told)
+    [(arm, against)] = names
+    sys.stdout.write(
+        f"{arm} against {against}, over {found.count} experiments: {found.mean:+.2f} standard deviations of a paired "
+        f"difference (95 % interval {found.low:+.2f} to {found.high:+.2f}); above zero is a gain.\n"
+    )
+    return 0
+
+
+def _told(folder: Path) -> dict[str, Any]:
+    from twofold.lab.statistics import standardised_effect
+    from twofold.lab.verdict import Word
+    from twofold.report.lab.study import read_study
+
+    study = read_study(folder)
+    if not study.primary:
+        raise ValueError(f"{folder} has a plan without a primary comparison, of which nothing is claimed")
+    comparison, verdict = study.primary[0]
+    sign = -1 if study.plan.lower_is_better else 1
+    gains = [sign * one for one in comparison.pairs.differences]
+    is_judged = verdict.word is not Word.NOT_JUDGED and len(gains) > 1
+    return {
+        "experiment": study.plan.experiment,
+        "arm": comparison.pairs.arm,
+        "against": comparison.pairs.against,
+        "metric": study.plan.metric,
+        "pairs": len(gains),
+        "gain": sum(gains) / len(gains) if gains else None,
+        "effect": standardised_effect(gains) if is_judged else None,
+        "verdict": verdict.sentence,
+    }
+
+
+def _show(told: Sequence[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    from twofold.cli.tables import show
+
+    table = Table(box=None)
+    for name in ("experiment", "metric", "pairs", "gain", "effect", "verdict"):
+        table.add_column(name, justify="right" if name in ("pairs", "gain", "effect") else "left")
+    for one in told:
+        gain, effect = (f"{one[name]:+.3g}" if one[name] is not None else "–" for name in ("gain", "effect"))
+        word = one["verdict"].partition(":")[0] + ("" if one["effect"] is not None else ", left out")
+        table.add_row(one["experiment"], one["metric"], str(one["pairs"]), gain, effect, word)
+    show(table)
