@@ -8,7 +8,7 @@ from typing import Any
 
 
 def pool(folders: Sequence[Path], *, as_json: bool) -> int:
-    """Of each folder the first primary comparison, all of the same two arms; what was not judged is left out and told."""
+    """Of each folder the first primary comparison, all of the same two arms; what was not judged is left out."""
     from twofold.lab.statistics import pooled_effect
 
     if len({folder.resolve() for folder in folders}) < len(folders):
