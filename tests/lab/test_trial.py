@@ -19,6 +19,7 @@ from twofold.tasks.runs import task_class
 from twofold.training import Stopped
 
 LR = 1e-2
+OWN = {"test": True, "lengths": [1, 2]}
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def lab(data):
-    plan = quick.plan(arms=("standard", "tied", "split_kv", "split_kv:raw", "wide"), size=quick.SIZE | {"test": True})
+    plan = quick.plan(arms=("standard", "tied", "split_kv", "split_kv:raw", "wide"), size=quick.SIZE | OWN)
     return Laboratory(plan, data)
 
 
@@ -74,6 +75,31 @@ def test_a_record_is_complete(run, lab):
     assert {"date", "commit", "torch", "cpu", "threads", "runs_at_once"} <= environment.keys()
     # What a file gives back is the same run.
     assert Record.from_json(json.loads(json.dumps(record.as_json()))) == record
+
+
+def test_longer_pieces_than_in_training_are_scored_at_the_end(run, lab):
+    """Once as long is the value itself; twice as long is another, for more is seen at once."""
+    (_, once), (times, twice) = run(arm="split_kv").beyond
+    assert (once, times) == (pytest.approx(run(arm="split_kv").value), 2)
+    assert math.isfinite(twice)
+    assert twice != once
+    assert run(arm="split_kv", phase="grid").beyond == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        (
+            {"task": "classification", "metric": "accuracy", "lower_is_better": False},
+            "reads each text as long as it is",
+        ),
+        ({"size": quick.SIZE | {"lengths": [1.5]}}, "lengths must be whole numbers of at least 1"),
+    ],
+)
+def test_lengths_that_a_model_cannot_read_are_found_before_the_first_run(changes, complaint, data):
+    size = {"width": 16, "layers": 1, "heads": 2, "lengths": [2]}
+    with pytest.raises(ValueError, match=complaint):
+        Laboratory(quick.plan(**{"size": size} | changes), None if "task" in changes else data)
 
 
 def test_a_run_of_the_grid_is_the_same_without_what_the_grid_does_not_need(run):

@@ -72,6 +72,21 @@ def test_tables_say_what_the_numbers_are(whole):
     assert found["The shortest schedule to the rival's end"]["split_kv matched − standard"][1] == "17.3M"
 
 
+def test_lengths_beyond_training_are_compared_with_the_baseline(tmp_path):
+    asked = plan(arms=ARMS[:2], primary=((ARMS[1], ARMS[0]),))
+    lag = {ARMS[0]: 0.0, ARMS[1]: -0.25}
+    runs = [
+        replace(one, beyond=((2, 3.0 + one.seed / 8 + lag[one.arm]), (4, 5.0))) if one.phase == "final" else one
+        for one in records(asked)
+    ]
+    [table] = [one for one in tables(read_study(filled(tmp_path, asked, runs))) if one.title.startswith("Beyond")]
+    assert [row[:4] for row in table.rows if row[1] == "2 x"] == [
+        (ARMS[0], "2 x", "8", "3.4375"),
+        (ARMS[1], "2 x", "8", "3.1875"),
+    ]
+    assert [row[4] for row in table.rows] == ["–", "–", "-0.250", "0.00"]
+
+
 def test_the_page_loads_nothing_and_shows_all(whole):
     page = (whole / "report.html").read_text(encoding="utf-8")
     assert not re.search(r"https?://|<script|<link|<img", page)

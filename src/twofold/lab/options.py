@@ -47,12 +47,16 @@ class Own:
     """Looks at the dev split in a run."""
     test: bool = False
     """Read the test split at the end of every run that is compared."""
+    lengths: tuple[float, ...] = ()
+    """How many times the training length runs that are compared are scored over as well, at their end."""
     share: float = 1.0
     """Share of the training split that is learned from, always the same examples."""
 
     def __post_init__(self) -> None:
         if self.looks < 1:
             raise ValueError(f"looks must be at least 1, got {self.looks}")
+        if any(times < 1 or times != int(times) for times in self.lengths):
+            raise ValueError(f"lengths must be whole numbers of at least 1, got {list(self.lengths)}")
         if not 0 < self.share <= 1:
             raise ValueError(f"share must be above 0 and at most 1, got {self.share}")
 

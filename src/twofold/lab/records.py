@@ -34,6 +34,13 @@ class SelfWeight(NamedTuple):
     layers: tuple[float, ...]
 
 
+class Length(NamedTuple):
+    """The metric on the dev split, read in pieces so many times as long as in training."""
+
+    times: int
+    value: float
+
+
 class Key(NamedTuple):
     """What a run is, before it has run; a comparison that is resumed leaves out those it has."""
 
@@ -76,6 +83,7 @@ class Record:
     """What a token would keep if it attended to all it sees alike, the mean over the same texts."""
     test: float | None = None
     """The metric on the test split, which was read once."""
+    beyond: tuple[Length, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("experiment", "arm", "metric"):
@@ -95,6 +103,8 @@ class Record:
         object.__setattr__(self, "curve", tuple(_point(point) for point in _list("curve", self.curve)))
         weights = (_self_weight(weight) for weight in _list("self_weights", self.self_weights))
         object.__setattr__(self, "self_weights", tuple(weights))
+        lengths = tuple(_length(one) for one in _list("beyond", self.beyond))
+        object.__setattr__(self, "beyond", lengths)
         for name, points in (("curve", self.curve), ("self_weights", self.self_weights)):
             places = [point.tokens for point in points]
             _check(name, places, "at rising tokens", all(one < two for one, two in pairwise(places)))
@@ -128,7 +138,7 @@ class Record:
         return cls(**told)
 
 
-_OPTIONAL = {"environment", "peak_memory", "gradient_tail", "self_weights", "uniform_self_weight", "test"}
+_OPTIONAL = {"environment", "peak_memory", "gradient_tail", "self_weights", "uniform_self_weight", "test", "beyond"}
 _REQUIRED = [one.name for one in fields(Record) if one.name not in _OPTIONAL]
 
 
@@ -213,6 +223,12 @@ def _self_weight(told: Any) -> SelfWeight:
     layers = told[1] if shape and isinstance(told[1], list | tuple) else ()
     _check("self_weights", told, "points of tokens and a number a layer", bool(layers) and all(map(_is_number, layers)))
     return SelfWeight(told[0], tuple(layers))
+
+
+def _length(told: Any) -> Length:
+    shape = isinstance(told, list | tuple) and len(told) == 2 and _is_whole(told[0]) and _is_number(told[1])
+    _check("beyond", told, "pairs of a whole number and a value", shape and told[0] >= 1)
+    return Length(*told)
 
 
 def _list(name: str, value: Any) -> list[Any] | tuple[Any, ...]:

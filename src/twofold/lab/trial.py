@@ -9,6 +9,7 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -26,7 +27,7 @@ from twofold.lab.arms import ARMS, build, config_of, parameters
 from twofold.lab.options import arm_of, check_direction, options_of, values_of
 from twofold.lab.part import part_of
 from twofold.lab.plan import Plan
-from twofold.lab.records import Key, Point, Record, SelfWeight
+from twofold.lab.records import Key, Length, Point, Record, SelfWeight
 from twofold.machine import machine
 from twofold.models.layers import SelfAttention
 from twofold.models.loading import device_named
@@ -62,16 +63,18 @@ class Laboratory:
         train = self.splits.train if share == 1 else part_of(self.splits.train, share, kind.labels)
         self.task: Task = kind.prepared(train, **given)
         self.rows: Any = self.task.rows(train)
+        self.longer = {int(times): self.task.longer(int(times)) for times in self.options.own.lengths}
         self.config = self.task.config(self.options.model)
         self.model_class = self.task.class_of(self.config)
         self.data = _digest_of_examples(self.splits) if data is None else _digest(data)
         self.tokens_a_step = self._tokens_a_step()
         # What cannot be built is found before the first run.
         self.sizes = {name: self._parameters(name) for name in plan.arms}
-        # What the task itself goes by is there; another metric is asked for once.
-        if plan.metric != kind.metric:
+        # What the task itself goes by is there; another metric, and other lengths, are asked for once.
+        asked = [self.task] if plan.metric != kind.metric else []
+        for task in (*asked, *self.longer.values()):
             model = build(ARMS["standard"], self.config, self.model_class, matched=False, seed=0)
-            self._score_once(model.eval(), self.splits.dev)
+            self._score_once(model.eval(), self.splits.dev, task)
         check_direction(plan.task, plan.metric, plan.lower_is_better)
 
     def steps(self, budget: int) -> int:
@@ -146,10 +149,11 @@ class Laboratory:
             self_weights=looks.self_weights(curve),
             uniform_self_weight=looks.uniform,
             test=self._tested(model) if key.phase == "final" and self.options.own.test else None,
+            beyond=self._beyond(model) if key.phase == "final" else (),
         )
 
-    def score(self, model: PreTrainedModel, split: Sequence[Any]) -> float:
-        scores = self.task.scores(model, split)
+    def score(self, model: PreTrainedModel, split: Sequence[Any], task: Task | None = None) -> float:
+        scores = (task or self.task).scores(model, split)
         if self.plan.metric not in scores:
             raise ValueError(
                 f"metric must be one of {', '.join(scores)} for {self.plan.task}, got {self.plan.metric!r}"
@@ -166,9 +170,17 @@ class Laboratory:
         except ArithmeticError:
             return None
 
-    def _score_once(self, model: PreTrainedModel, split: Sequence[Any]) -> float:
+    def _beyond(self, model: PreTrainedModel) -> tuple[Length, ...]:
+        """On the dev split, longer pieces of it at once than in training. What ends in no number is left out."""
+        found = []
+        for times, task in self.longer.items():
+            with suppress(ArithmeticError):
+                found.append(Length(times, self._score_once(model, self.splits.dev, task)))
+        return tuple(found)
+
+    def _score_once(self, model: PreTrainedModel, split: Sequence[Any], task: Task | None = None) -> float:
         with torch.no_grad():
-            return self.score(model, split)
+            return self.score(model, split, task)
 
     def _settings(self, **changes: Any) -> Settings:
         return Settings(**values_of(self.options.settings) | changes)

@@ -141,6 +141,9 @@ class LanguageModelling(WritingTask[str]):
         whole = [{"input_ids": ids.tolist(), "labels": ids.tolist()} for ids in cut]
         return padded(whole, self.tokenizer.pad_token_id)
 
+    def longer(self, times: int) -> Self:
+        return type(self)(self.tokenizer, self.state | {"context": times * self.state["context"]})
+
     @torch.no_grad()
     def scores(self, model: PreTrainedModel, examples: Sequence[str]) -> dict[str, float]:
         """perplexity and nats of a token; nats and bits of a character, which tokenizations can be compared by.

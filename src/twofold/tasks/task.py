@@ -100,6 +100,10 @@ class Task(ABC, Generic[Example]):
     def shown(self, prediction: Mapping[str, Any]) -> str:
         """A prediction for people, in a line or a few."""
 
+    def longer(self, times: int) -> Self:
+        """The same, reading so many times as much at once as training did."""
+        raise ValueError(f"{self.name} reads each text as long as it is, so that nothing is {times} times as long")
+
     def notes(self) -> dict[str, str]:
         """What must stand beside the scores for others to compare with them, a library's signature for one."""
         return {}

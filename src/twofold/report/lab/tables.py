@@ -33,6 +33,7 @@ def tables(study: Study) -> list[Table]:
         budgets(study),
         schedules(study),
         arms(study),
+        lengths(study),
         costs(study),
         stability(study),
         environment(study),
@@ -125,6 +126,25 @@ def arms(study: Study) -> Table:
     )
 
 
+def lengths(study: Study) -> Table:
+    """Arms over pieces longer than in training, and the paired difference to the baseline there."""
+    rows, base = [], _beyond(study, study.plan.baseline)
+    for arm in study.plan.arms:
+        for times, ours in sorted(_beyond(study, arm).items()):
+            theirs = base.get(times, {})
+            paired = [ours[seed] - theirs[seed] for seed in ours if seed in theirs and arm != study.plan.baseline]
+            found = t_interval(paired, 1 - study.plan.threshold) if paired else None
+            middle = number(found.mean) if found else NOTHING
+            rows.append((arm, f"{times} x", str(len(ours)), _level(mean(ours.values())), middle, interval_text(found)))
+    return Table(
+        "Beyond the training length",
+        f"Mean {study.plan.metric} on the dev split, read in pieces so many times as long as in training, and the "
+        f"paired difference to {study.plan.baseline} there: exploratory.",
+        ("arm", "length", "seeds", "dev", "difference", "interval"),
+        rows,
+    )
+
+
 def costs(study: Study) -> Table:
     rows = []
     base = _speed(study.ends(study.plan.baseline))
@@ -188,6 +208,15 @@ def environment(study: Study) -> Table:
         said = f"{values[0]} to {values[-1]}" if name == "date" and len(values) > 1 else ", ".join(values)
         rows.append((name, said))
     return Table("Environment", "Where the runs were made.", ("what", "which"), rows)
+
+
+def _beyond(study: Study, arm: str) -> dict[int, dict[int, float]]:
+    """By length, then by seed."""
+    found: dict[int, dict[int, float]] = {}
+    for run in study.ends(arm):
+        for times, value in run.beyond:
+            found.setdefault(times, {})[run.seed] = value
+    return found
 
 
 def _name(comparison: Comparison) -> str:
