@@ -146,7 +146,7 @@ def test_register_then_run(data, tmp_path, capsys):
     assert said.endswith("24 runs\n")
     departures = read_study(out).departures
     assert departures
-    assert all("is at the edge of the grid" in departure for departure in departures)
+    assert all("at the edge of the grid" in departure for departure in departures)
     # What was fixed stays, and the runs with it.
     plan.write_text(quick.TOML.replace("1e-3, 2e-3", "1e-3, 3e-3"), encoding="utf-8")
     assert main(["compare", "--register", str(plan), "--out", str(out)]) == 2

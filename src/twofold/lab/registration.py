@@ -129,10 +129,13 @@ def followed(registration: Registration, records: Sequence[Record]) -> list[str]
         *_listed(f"of {len(asked)} runs are missing", (_run(key) for key in sorted(asked - keys))),
         *_listed("runs were not planned", (_run(key) for key in sorted(keys - asked))),
         *_wrong_rates(plan, ours, best),
-        *(
-            f"the best learning rate of {one.arm} at {one.budget:,} tokens, {one.best:g}, is at the edge of the grid"
-            for one in curves
-            if one.best is not None and not one.is_interior
+        *_listed(
+            "of the best learning rates are at the edge of the grid",
+            (
+                f"{one.arm} {one.best:g} at {one.budget:,} tokens"
+                for one in curves
+                if one.best is not None and not one.is_interior
+            ),
         ),
         *_listed(
             f"runs have another metric than {plan.metric}",
