@@ -129,8 +129,8 @@ TEXTS = ("The cat sat. " * 9, "", "Über 東京 🙂!", "x")
 
 
 class TestLanguage:
-    def told(self, texts, **choices):
-        task = LanguageModelling.prepared(TEXTS, LanguageChoices(context_length=16, **choices))
+    def told(self, texts, train=TEXTS, **choices):
+        task = LanguageModelling.prepared(train, LanguageChoices(context_length=16, **choices))
         model = untrained(task)
         return task.scores(model, texts), task.tallies(model, texts)
 
@@ -153,3 +153,8 @@ class TestLanguage:
         assert one["nats_per_character"].per == two["nats_per_character"].per
         assert one["perplexity"].per != two["perplexity"].per
         assert one["perplexity"].per == self.told(["a"], tokenization="char")[1]["perplexity"].per
+
+    def test_where_texts_end_there_is_more_to_predict(self):
+        one, two = (self.told(["a cat"], train=train) for train in (["a cat sat"], ["a cat", " sat"]))
+        assert all(one[1][name].per != two[1][name].per for name in one[1])
+        assert all(one[1][name].score == pytest.approx(one[0][name], rel=1e-6) for name in one[1])

@@ -128,29 +128,45 @@ def _show(told: Mapping[str, Any]) -> None:
 
     from twofold.cli.tables import show
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("score", no_wrap=True)
+    # Narrow, so that a line of 80 characters holds a row.
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
+    table.add_column("score")
     for name in ("A", "B", "A - B", f"{told['confidence']:.0%} interval", "p"):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right")
     table.add_column("test")
     for name, one in told["scores"].items():
-        ends = ("endless" if end is None else f"{end:+.4g}" for end in (one["low"], one["high"]))
-        test = one["test"]
-        if "only_run_right" in one:
-            test += f"; only A right {one['only_run_right']}, only B {one['only_against_right']}"
-        scores = [f"{one['run']:.4g}", f"{one['against']:.4g}", f"{one['difference']:+.4g}"]
-        table.add_row(name.replace("_", " "), *scores, " to ".join(ends), f"{one['p']:.4f}", test)
-    sys.stdout.write(
-        f"{told['task']}: {told['examples']} examples of the {told['split']} split\n"
-        f"A: {told['run']}\nB: {told['against']}\n"
-    )
+        digits = 2 if max(abs(one["run"]), abs(one["against"])) >= 10 else 4
+        ends = ("endless" if end is None else f"{end:+.{digits}f}" for end in (one["low"], one["high"]))
+        table.add_row(
+            name.replace("_", " "),
+            *(f"{one[which]:.{digits}f}" for which in ("run", "against")),
+            f"{one['difference']:+.{digits}f}",
+            " to ".join(ends),
+            _shown_p(one["p"]),
+            one["test"],
+        )
+    sys.stdout.write(f"{told['task']}: {told['examples']} examples of the {told['split']} split{_pieces(told)}\n")
+    sys.stdout.write(f"A: {told['run']}\nB: {told['against']}\n")
     show(table)
     for name, one in told["scores"].items():
+        if "only_run_right" in one:
+            alone = f"only A right {one['only_run_right']}, only B {one['only_against_right']}"
+            sys.stdout.write(f"{name.replace('_', ' ')}: {alone}\n")
         if own := one.get("sacrebleu"):
             sys.stdout.write(
-                f"{name}: sacreBLEU's own paired bootstrap, which looks at one side: p = {own['p']:.4f}, "
+                f"{name}: sacreBLEU's own paired bootstrap, which looks at one side: p {_shown_p(own['p'])}, "
                 f"{own['signature']}\n"
             )
     if told["left_out"]:
         sys.stdout.write(f"left out, for it does not mean the same in both: {', '.join(told['left_out'])}\n")
     sys.stdout.write(SENTENCES[told["verdict"]].format(metric=told["metric"].replace("_", " ")) + "\n")
+
+
+def _pieces(told: Mapping[str, Any]) -> str:
+    """What is drawn, where it is not examples: a language model's one long text is cut up."""
+    drawn = told["scores"][told["metric"]]["drawn"]
+    return "" if drawn == told["examples"] else f", in {drawn} pieces"
+
+
+def _shown_p(p: float) -> str:
+    return f"{p:.4f}" if p >= 1e-4 else "<0.0001"

@@ -18,7 +18,7 @@ CONFIDENCE = 0.95
 LEAST_RESAMPLES = 100
 # Examples that are drawn at once.
 AT_ONCE = 2_000_000
-BOOTSTRAP, MCNEMAR = "paired bootstrap", "exact McNemar"
+BOOTSTRAP, MCNEMAR = "bootstrap", "McNemar"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Difference:
     p: float
     """Two-sided."""
     test: str
-    """What p is of."""
+    """What p is of: the paired bootstrap, or McNemar's exact test."""
     alone: tuple[int, int] | None = None
     """Examples that only we, and that only they had right, where an example is either right or wrong."""
     sacrebleu: Sacrebleu | None = None
@@ -66,7 +66,7 @@ def check_resampling(resamples: int, seed: int) -> None:
 
 
 def compared(ours: Tally, theirs: Tally, *, resamples: int = 10_000, seed: int = 0) -> Difference:
-    """The same for the same seed.
+    """How far ours is from theirs; the same for the same seed.
 
     p is McNemar's where an example is either right or wrong. Else it is the bootstrap's: twice the share of resamples
     on the rarer side of zero, so that it is below 0.05 where the interval, between percentiles, leaves out zero.
@@ -98,10 +98,9 @@ def _bootstrap(ours: Tally, theirs: Tally, resamples: int, seed: int) -> tuple[E
     found = ours.score - theirs.score
     if count == 1:
         return Estimate(found, -math.inf, math.inf, 1), 1.0
-
     made = np.concatenate([*_drawn_differences(ours, theirs, resamples, seed)])
     low, high = np.quantile(made, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    # What is zero but for rounding lies on neither side.
+    # What is zero but for rounding counts for both sides, as zero does.
     slack = 1e-12 * (abs(ours.score) + abs(theirs.score))
     rarer = int(min((made <= slack).sum(), (made >= -slack).sum()))
     return Estimate(found, float(low), float(high), count), min(1.0, 2 * (1 + rarer) / (1 + resamples))
@@ -129,8 +128,8 @@ def _sacrebleu(ours: Tally, theirs: Tally) -> Sacrebleu | None:
     signatures, scores = test()
     [(name, signature)] = signatures.items()
     # Any: its hints allow for a system's name in every column.
-    ours_found: Any = scores[name][1]
-    return Sacrebleu(float(ours_found.p_value), f"{name}|{signature}")
+    told: Any = scores[name][1]
+    return Sacrebleu(float(told.p_value), f"{name}|{signature}")
 
 
 def _shape(tally: Tally) -> str:

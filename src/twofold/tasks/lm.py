@@ -176,7 +176,7 @@ class LanguageModelling(WritingTask[str]):
         whose, characters = self._parts(examples)
         nats = np.bincount(whose, torch.cat(losses).double().numpy(), len(characters))
         tokens = np.bincount(whose, minlength=len(characters)).astype(float)
-        per = f"token of {digest(self.tokenizer.backend_tokenizer.to_str())}"
+        per = f"token of {digest([self.tokenizer.backend_tokenizer.to_str(), self.state['ends']])}"
         tallies = {"perplexity": perplexity(nats, tokens, per), "nats_per_token": share(nats, tokens, scale=1, per=per)}
         if self.state["tokenization"] == "word":
             return tallies

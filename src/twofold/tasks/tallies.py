@@ -24,10 +24,11 @@ class Tally:
     of_sums: Callable[[np.ndarray], np.ndarray]
     """Sums (..., columns) to scores (...)."""
     per: str = "example"
-    """What the score is a mean over. Scores per token of two tokenizations are no more alike than miles and days."""
+    """What the score is a mean over: scores per token of two tokenizations do not mean the same."""
     is_right: bool = False
     """Whether an example is either right or wrong. Then the columns are whether it is right, and whether it counts."""
     texts: "Texts | None" = None
+    """Of a score that is sacreBLEU's."""
 
     @property
     def score(self) -> float:
