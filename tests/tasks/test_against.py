@@ -24,9 +24,9 @@ QUICK = ("--resamples", "200", "--device", "cpu")
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("texts")
-    found = stories(train=60, dev=5, test=60)
+    found = stories(train=60, dev=2, test=52)
     for split in ("train", "dev", "test"):
-        lines = [json.dumps({"text": text[:90]}) for text in getattr(found, split)]
+        lines = [json.dumps({"text": text[:60]}) for text in getattr(found, split)]
         (folder / f"{split}.jsonl").write_text("\n".join(lines), encoding="utf-8")
     return folder
 
@@ -57,7 +57,7 @@ def translation(tmp_path_factory):
         for language, said in lines.items():
             (folder / f"{split}.{language}").write_text("".join(f"{line}\n" for line in said * 4), encoding="utf-8")
     runs = []
-    for name, source, target, steps in (("long", "en", "de", 60), ("short", "en", "de", 1), ("back", "de", "en", 1)):
+    for name, source, target, steps in (("long", "en", "de", 15), ("short", "en", "de", 1), ("back", "de", "en", 1)):
         choices = TranslationChoices(source=source, target=target, vocabulary=300)
         trained("translation", folder / name, choices=choices, data=folder, steps=steps, batch_size=12)
         runs.append(folder / name)
@@ -113,8 +113,8 @@ def said_alone(capsys, run):
 
 
 def test_people_get_a_table_and_a_warning(language, capsys):
-    out, err = said(capsys, language("char", 30), "--against", language("char"))
-    assert "60 examples of the test split" in out
+    out, err = said(capsys, language("char", 12), "--against", language("char"))
+    assert "52 examples of the test split" in out
     assert "95% interval" in out
     rows = [line.split() for line in out.splitlines() if line.startswith("nats per token")]
     assert [row[-1] for row in rows] == ["bootstrap"]
@@ -124,7 +124,7 @@ def test_people_get_a_table_and_a_warning(language, capsys):
 
 
 def test_the_same_words_give_the_same_numbers(language, capsys):
-    words = (language("char", 30), "--against", language("char"))
+    words = (language("char", 12), "--against", language("char"))
     first, again, other = (told(capsys, *words, "--seed", seed) for seed in (1, 1, 2))
     assert first == again
     assert first["scores"] != other["scores"]
@@ -132,12 +132,12 @@ def test_the_same_words_give_the_same_numbers(language, capsys):
 
 
 def test_tokenizations_are_compared_by_characters(language, capsys):
-    found = told(capsys, language("char", 30), "--against", language("bpe"))
+    found = told(capsys, language("char", 12), "--against", language("bpe"))
     assert set(found["scores"]) == {"nats_per_character", "bits_per_character"}
     assert found["metric"] == "nats_per_character"
     assert found["left_out"] == ["perplexity", "nats_per_token"]
-    assert found["scores"]["nats_per_character"]["drawn"] == 60
-    out = said(capsys, language("char", 30), "--against", language("bpe")).out
+    assert found["scores"]["nats_per_character"]["drawn"] == 52
+    out = said(capsys, language("char", 12), "--against", language("bpe")).out
     assert "left out, for it does not mean the same in both: perplexity, nats_per_token" in out
     assert "these runs have no score that means the same in both" in refused(
         capsys, language("char"), "--against", language("word")
@@ -146,7 +146,7 @@ def test_tokenizations_are_compared_by_characters(language, capsys):
 
 def test_one_long_text_is_cut_into_pieces(language, tmp_path, capsys):
     (tmp_path / "test.txt").write_text(" ".join(stories(train=1, dev=1, test=20).test)[:4500], encoding="utf-8")
-    words = (language("char", 30), "--against", language("char"), "--data", tmp_path)
+    words = (language("char", 12), "--against", language("char"), "--data", tmp_path)
     assert "lm: 1 examples of the test split, in 5 pieces\n" in said(capsys, *words).out
 
 
@@ -193,7 +193,7 @@ class TestMistakes:
 
     def test_a_split_that_is_not_there(self, language, tmp_path, capsys):
         (tmp_path / "dev.txt").write_text("a text")
-        words = (language("char"), "--against", language("char", 30), "--data", tmp_path)
+        words = (language("char"), "--against", language("char", 12), "--data", tmp_path)
         assert f"{tmp_path} has no test split" in refused(capsys, *words)
 
     @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ class TestMistakes:
 
 def test_one_example_has_an_endless_interval(language, tmp_path, capsys):
     (tmp_path / "test.jsonl").write_text('{"text": "Once."}\n')
-    words = (language("char"), "--against", language("char", 30), "--data", tmp_path)
+    words = (language("char"), "--against", language("char", 12), "--data", tmp_path)
     one = told(capsys, *words)["scores"]["perplexity"]
     assert (one["low"], one["high"], one["p"]) == (None, None, 1.0)
     assert "endless to endless" in said(capsys, *words).out
