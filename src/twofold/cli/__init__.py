@@ -7,7 +7,7 @@ from importlib import import_module
 VERBS = {
     "demo": "train split_kv and standard on embedded goals, compare them, write a report",
     "train": "train a model for a task, from an embedded set or from files",
-    "evaluate": "score a run on a split",
+    "evaluate": "score a run on a split, alone or against another run",
     "predict": "what a run makes of a text",
     "generate": "text from a run whose model writes",
     "compare": "a fair experiment: paired runs of several kinds of attention, and a report",

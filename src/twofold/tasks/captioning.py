@@ -20,6 +20,7 @@ from twofold.models.configs import Seq2SeqConfig
 from twofold.tasks.images import read_captions, read_image, resized
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.sizes import sized
+from twofold.tasks.tallies import Tally, corpus, verdicts
 from twofold.tasks.task import IGNORED, Features, Task
 
 LARGEST_SIDE = 64
@@ -81,6 +82,13 @@ class Captioning(Task[Captioned]):
         score = bleu.corpus_score(found, [[one.caption for one in examples]]).score
         self.state["signature"] = str(bleu.get_signature())
         return {"exact_match": 100 * sum(exact) / len(exact), "bleu": score}
+
+    def tallies(self, model: PreTrainedModel, examples: Sequence[Captioned]) -> dict[str, Tally]:
+        from sacrebleu.metrics.bleu import BLEU
+
+        found = self._captions(model, [self._sized(one.pixels) for one in examples])
+        exact = verdicts([caption == one.caption.strip() for caption, one in zip(found, examples, strict=True)])
+        return {"exact_match": exact, "bleu": corpus(BLEU(), found, [one.caption for one in examples])}
 
     def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
         """Of the image file that `text` is the path of."""

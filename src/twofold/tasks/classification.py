@@ -21,6 +21,7 @@ from twofold.tasks.calibration import best_temperature, expected_calibration_err
 from twofold.tasks.hiding import some_hidden
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.sizes import sized
+from twofold.tasks.tallies import Tally, verdicts
 from twofold.tasks.task import Features, Task, batches, check_labels
 
 # Of a longer text the rest is not read.
@@ -90,6 +91,12 @@ class Classification(Task[Labelled]):
             "accuracy": 100 * float(accuracy_score(truth, found)),
             "macro_f1": 100 * float(f1_score(truth, found, average="macro", zero_division=0)),
         }
+
+    def tallies(self, model: PreTrainedModel, examples: Sequence[Labelled]) -> dict[str, Tally]:
+        check_labels((one.label for one in examples), self.state["labels"])
+        _, best = self._weights(self._logits(model, [one.text for one in examples])).max(1)
+        right = [one.label == self.state["labels"][place] for one, place in zip(examples, best, strict=True)]
+        return {"accuracy": verdicts(right)}
 
     def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
         if not text.strip():

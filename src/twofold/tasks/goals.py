@@ -25,6 +25,7 @@ from twofold.tasks.options import ModelOptions
 from twofold.tasks.sizes import sized
 from twofold.tasks.slots import SlotTags, slots_of_goals
 from twofold.tasks.spans import spans_of
+from twofold.tasks.tallies import Tally, named_spans, verdicts
 from twofold.tasks.task import IGNORED, Features, Task, batches
 from twofold.tasks.words import SPELLING, Place, encoded, hidden, learned_tokenizer, short_words
 
@@ -149,6 +150,18 @@ class Goals(Task[Utterance]):
             scores["out_of_scope_auroc"] = float(roc_auc_score(outside, [-what.evidence for what in found]))
         return scores
 
+    def tallies(self, model: PreTrainedModel, examples: Sequence[Utterance]) -> dict[str, Tally]:
+        pairs = [*zip(examples, self.found(model, [one.text for one in examples]), strict=True)]
+        tallies = {"exact_match": verdicts([self.is_exact(*pair) for pair in pairs])}
+        if any(one.goal for one in examples):
+            right = [found.goal == one.goal for one, found in pairs]
+            tallies["goal_accuracy"] = verdicts(right, [one.goal is not None for one in examples])
+        if any(one.slots for one in examples if one.goal):
+            # What is out of scope has no slots to find: it keeps its row, and adds nothing.
+            tags = [_slot_tags(*pair) if pair[0].goal else ([], []) for pair in pairs]
+            tallies["slot_f1"] = named_spans(*zip(*tags, strict=True))["f1"]
+        return tallies
+
     def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
         [found] = self.found(model, [text])
         told = {"text": text, "goal": found.goal, "confidence": found.confidence, "slots": [
@@ -236,10 +249,12 @@ class Goals(Task[Utterance]):
 def _slot_f1(pairs: Sequence[tuple[Utterance, Found]]) -> float:
     from seqeval.metrics import f1_score
 
-    truth, guess = [], []
-    for one, found in pairs:
-        words = tuple(word.span() for word in re.finditer(r"\S+", one.text))
-        truth.append(list(tags_of(words, one.slots)))
-        guess.append(list(tags_of(words, found.slots)))
-    found: Any = f1_score(truth, guess, zero_division=0)  # type: ignore[arg-type]
+    truth, guess = zip(*(_slot_tags(*pair) for pair in pairs), strict=True)
+    found: Any = f1_score([*truth], [*guess], zero_division=0)  # type: ignore[arg-type]
     return float(found)
+
+
+def _slot_tags(example: Utterance, found: Found) -> tuple[list[str], list[str]]:
+    """BIO tags of the words between spaces: the true ones, and those found."""
+    words = tuple(word.span() for word in re.finditer(r"\S+", example.text))
+    return list(tags_of(words, example.slots)), list(tags_of(words, found.slots))

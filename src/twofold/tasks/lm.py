@@ -33,12 +33,15 @@ from twofold.tasks.generation import Aloud, Say, WritingTask, chance, decoded
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.pieces import Pieces
 from twofold.tasks.sizes import recurrent, sized
+from twofold.tasks.tallies import Tally, digest, perplexity, share
 from twofold.tasks.task import IGNORED, Features, padded
 
 # Tokens whose logits are computed at once when scoring.
 AT_ONCE = 8192
 # Texts that are made tokens of at once.
 TOGETHER = 1000
+# Models are compared by texts; where there are fewer than so many, by pieces of them of so many characters.
+FEW, PIECE = 50, 1000
 # Texts of a stream from which the tokenizer is learned; and characters from which byte pairs are, of all texts alike.
 LEARNED_FROM, CHARACTERS = 10_000, 20_000_000
 
@@ -144,7 +147,6 @@ class LanguageModelling(WritingTask[str]):
     def longer(self, times: int) -> Self:
         return type(self)(self.tokenizer, self.state | {"context": times * self.state["context"]})
 
-    @torch.no_grad()
     def scores(self, model: PreTrainedModel, examples: Sequence[str]) -> dict[str, float]:
         """perplexity and nats of a token; nats and bits of a character, which tokenizations can be compared by.
 
@@ -152,10 +154,8 @@ class LanguageModelling(WritingTask[str]):
         are spelt, so of words there is no figure for characters, but the share of unknown words in per cent.
         """
         total, tokens = 0.0, 0
-        for ids, targets in self._scored(examples):
-            ids, targets = ids.to(model.device), targets.to(model.device)
-            logits = model(input_ids=ids, use_cache=False).logits.float()
-            total += cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum").item()
+        for logits, targets in self._guesses(model, examples):
+            total += cross_entropy(logits, targets, reduction="sum").item()
             tokens += int((targets != IGNORED).sum())
         nats = total / max(tokens, 1)
         scores = {"perplexity": math.exp(min(nats, 700.0)), "nats_per_token": nats}
@@ -168,6 +168,26 @@ class LanguageModelling(WritingTask[str]):
         """nats and bits of a character, if all of these texts together cost so many."""
         characters = sum(map(len, examples)) + (len(examples) if self.state["ends"] else 0)
         return {"nats_per_character": nats / characters, "bits_per_character": nats / characters / math.log(2)}
+
+    def tallies(self, model: PreTrainedModel, examples: Sequence[str]) -> dict[str, Tally]:
+        """Of every text, or of pieces where texts are few. They are the same pieces for every tokenization."""
+        # Windows follow the stream and count every token once, so that losses come in the tokens' own order.
+        losses = [
+            cross_entropy(logits, targets, reduction="none")[targets != IGNORED].cpu()
+            for logits, targets in self._guesses(model, examples)
+        ]
+        whose, characters = self._parts(examples)
+        nats = np.bincount(whose, torch.cat(losses).double().numpy(), len(characters))
+        tokens = np.bincount(whose, minlength=len(characters)).astype(float)
+        per = f"token of {digest([self.tokenizer.backend_tokenizer.to_str(), self.state['ends']])}"
+        tallies = {"perplexity": perplexity(nats, tokens, per), "nats_per_token": share(nats, tokens, scale=1, per=per)}
+        if self.state["tokenization"] == "word":
+            return tallies
+        per = "character or end of a text" if self.state["ends"] else "character"
+        return tallies | {
+            "nats_per_character": share(nats, characters, scale=1, per=per),
+            "bits_per_character": share(nats, characters, scale=1 / math.log(2), per=per),
+        }
 
     def write(
         self, model: PreTrainedModel, prompt: str, decoding: Decoding | None = None, say: Say | None = None
@@ -217,6 +237,29 @@ class LanguageModelling(WritingTask[str]):
         for encoded in library.backend_tokenizer.encode_batch_fast(list(texts)):
             stream += [bos, *encoded.ids, *end]
         return stream
+
+    def _parts(self, texts: Sequence[str]) -> tuple[list[int], list[int]]:
+        """Of every token of the stream but bos: the part it begins in; and of every part: its characters, and ends."""
+        length = PIECE if len(texts) < FEW else max(1, *map(len, texts))
+        whose: list[int] = []
+        characters: list[int] = []
+        told = self.tokenizer([*texts], return_offsets_mapping=True)["offset_mapping"]
+        for text, places in zip(texts, told, strict=True):
+            first = len(characters)
+            characters += [len(text[start : start + length]) for start in range(0, max(1, len(text)), length)]
+            last = len(characters) - 1
+            whose += [min(first + start // length, last) for start, _ in places]
+            if self.state["ends"]:
+                whose.append(last)
+                characters[last] += 1
+        return whose, characters
+
+    @torch.no_grad()
+    def _guesses(self, model: PreTrainedModel, examples: Sequence[str]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Logits (positions, tokens) and targets (positions), batch by batch."""
+        for ids, targets in self._scored(examples):
+            logits = model(input_ids=ids.to(model.device), use_cache=False).logits.float()
+            yield logits.flatten(0, 1), targets.to(model.device).flatten()
 
     def _scored(self, examples: Sequence[str]) -> list[tuple[Tensor, Tensor]]:
         """Windows over these texts. Those of the last texts are kept, for a dev split is scored again and again."""

@@ -12,6 +12,7 @@ from twofold.data.examples import Splits, Tagged
 from twofold.data.readers import check_known, read_tagged
 from twofold.tasks.spans import spans_of
 from twofold.tasks.tagging import Tagging
+from twofold.tasks.tallies import Tally, named_spans
 
 
 class Names(Tagging):
@@ -46,6 +47,9 @@ class Names(Tagging):
         # Its hints say that zero_division is a str and the score may be a list, neither of which holds here.
         named: dict[str, Any] = {"f1": f1_score, "precision": precision_score, "recall": recall_score}
         return {name: 100 * float(score(truth, found, zero_division=0)) for name, score in named.items()}
+
+    def tallies(self, model: PreTrainedModel, examples: Sequence[Tagged]) -> dict[str, Tally]:
+        return named_spans(self._true_tags(examples), self._tags(model, [one.words for one in examples]))
 
     def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
         entities = [

@@ -10,6 +10,7 @@ from twofold.data.embedded.pos import parts_of_speech
 from twofold.data.examples import Splits, Tagged
 from twofold.data.readers import check_known, read_tagged
 from twofold.tasks.tagging import Tagging
+from twofold.tasks.tallies import Tally, digest, share
 
 
 class PartsOfSpeech(Tagging):
@@ -41,6 +42,20 @@ class PartsOfSpeech(Tagging):
         if any(new):
             scores["new_word_accuracy"] = 100 * float(accuracy_score(truth, found, sample_weight=new))
         return scores
+
+    def tallies(self, model: PreTrainedModel, examples: Sequence[Tagged]) -> dict[str, Tally]:
+        found = self._tags(model, [one.words for one in examples])
+        right = [
+            [one == other for one, other in zip(true, told, strict=True)]
+            for true, told in zip(self._true_tags(examples), found, strict=True)
+        ]
+        new = [[word.lower() not in self._known for word in one.words] for one in examples]
+        tallies = {"accuracy": share([*map(sum, right)], [*map(len, right)], per="word")}
+        if any(map(any, new)):
+            both = [sum(a and b for a, b in zip(*two, strict=True)) for two in zip(right, new, strict=True)]
+            per = f"word that is not among {digest(sorted(self._known))}"
+            tallies["new_word_accuracy"] = share(both, [*map(sum, new)], per=per)
+        return tallies
 
     def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
         places, tags = self.tagged(model, text)

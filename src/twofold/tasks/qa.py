@@ -24,6 +24,7 @@ from twofold.models.encoder import EncoderForQuestionAnswering
 from twofold.tasks.answers import exact_match, token_f1
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.sizes import sized
+from twofold.tasks.tallies import Tally, share, verdicts
 from twofold.tasks.task import Features, Task, batches
 from twofold.tasks.words import Place, encoded, hidden, learned_tokenizer, short_words
 
@@ -85,9 +86,7 @@ class Qa(Task[Question]):
 
     def scores(self, model: PreTrainedModel, examples: Sequence[Question]) -> dict[str, float]:
         """exact_match and f1 of words in per cent, both as SQuAD counts them: against the best of the true answers."""
-        found = self._answers(model, [(one.question, one.context) for one in examples])
-        answers = [one.context[place.start : place.end] for one, (place, _) in zip(examples, found, strict=True)]
-        return self.judged(examples, answers)
+        return self.judged(examples, self._answer_texts(model, examples))
 
     @staticmethod
     def judged(examples: Sequence[Question], answers: Sequence[str]) -> dict[str, float]:
@@ -96,6 +95,14 @@ class Qa(Task[Question]):
         return {
             "f1": 100 * sum(token_f1(*pair) for pair in pairs) / len(pairs),
             "exact_match": 100 * sum(exact_match(*pair) for pair in pairs) / len(pairs),
+        }
+
+    def tallies(self, model: PreTrainedModel, examples: Sequence[Question]) -> dict[str, Tally]:
+        truths = [[true.text for true in one.answers] for one in examples]
+        pairs = [*zip(self._answer_texts(model, examples), truths, strict=True)]
+        return {
+            "f1": share([token_f1(*pair) for pair in pairs]),
+            "exact_match": verdicts([exact_match(*pair) for pair in pairs]),
         }
 
     def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
@@ -113,6 +120,10 @@ class Qa(Task[Question]):
 
     def shown(self, prediction: Mapping[str, Any]) -> str:
         return f"{prediction['question']}\n  {prediction['answer']} ({prediction['confidence']:.0%})"
+
+    def _answer_texts(self, model: PreTrainedModel, examples: Sequence[Question]) -> list[str]:
+        found = self._answers(model, [(one.question, one.context) for one in examples])
+        return [one.context[place.start : place.end] for one, (place, _) in zip(examples, found, strict=True)]
 
     @torch.no_grad()
     def _answers(self, model: PreTrainedModel, pairs: Sequence[tuple[str, str]]) -> list[tuple[Place, float]]:

@@ -23,6 +23,7 @@ from twofold.models.encoder import EncoderForSentenceEmbedding
 from twofold.tasks.index import Index, read_index
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.sizes import sized
+from twofold.tasks.tallies import Tally, share
 from twofold.tasks.task import Features, Task, batches, padded
 
 # Tokens of a question or a document that are read; what follows is cut off.
@@ -114,10 +115,17 @@ class Retrieval(Task[Search]):
 
     def scores(self, model: PreTrainedModel, examples: Sequence[Search]) -> dict[str, float]:
         """nDCG@10, RR@10 and R@10 as ir-measures computes them, from 0 to 1."""
-        queries = self._vectors(model, [one.query.text for one in examples])
-        documents = list(examples[0].documents.values())
-        self.scored = Index(documents, self._vectors(model, [document.text for document in documents]))
-        return ranking_scores([one.query for one in examples], self.scored.search(queries, TOP))
+        return ranking_scores([one.query for one in examples], self._rankings(model, examples))
+
+    def tallies(self, model: PreTrainedModel, examples: Sequence[Search]) -> dict[str, Tally]:
+        from ir_measures import iter_calc
+
+        rankings = self._rankings(model, examples)
+        measures, truth, found = _measured([one.query for one in examples], rankings)
+        values = {str(measure): [0.0] * len(examples) for measure in measures}
+        for told in iter_calc(measures, truth, found):
+            values[str(told.measure)][int(told.query_id)] = float(told.value)
+        return {name: share(value, scale=1) for name, value in values.items()}
 
     def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
         if not text.strip():
@@ -144,6 +152,12 @@ class Retrieval(Task[Search]):
     def opened_in(self, folder: Path) -> None:
         self.folder = folder
 
+    def _rankings(self, model: PreTrainedModel, examples: Sequence[Search]) -> list[Ranking]:
+        queries = self._vectors(model, [one.query.text for one in examples])
+        documents = list(examples[0].documents.values())
+        self.scored = Index(documents, self._vectors(model, [document.text for document in documents]))
+        return self.scored.search(queries, TOP)
+
     def _read(self, text: str) -> list[int]:
         return self.tokenizer(text, truncation=True, max_length=LONGEST)["input_ids"]
 
@@ -168,7 +182,16 @@ class Retrieval(Task[Search]):
 
 def ranking_scores(queries: Sequence[Query], rankings: Sequence[Ranking]) -> dict[str, float]:
     """nDCG@10, RR@10 and R@10 of rankings, whoever made them."""
-    from ir_measures import RR, Qrel, R, ScoredDoc, calc_aggregate, nDCG
+    from ir_measures import calc_aggregate
+
+    measures, truth, found = _measured(queries, rankings)
+    told = calc_aggregate(measures, truth, found)
+    return {str(measure): float(told[measure]) for measure in measures}
+
+
+def _measured(queries: Sequence[Query], rankings: Sequence[Ranking]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Measures, what is relevant and what was found, as ir-measures takes them; queries are named by their places."""
+    from ir_measures import RR, Qrel, R, ScoredDoc, nDCG
 
     truth = [Qrel(str(n), name, 1) for n, query in enumerate(queries) for name in query.relevant]
     # By rank rather than score: the order among equals is then the ranking's, not that of names.
@@ -177,9 +200,7 @@ def ranking_scores(queries: Sequence[Query], rankings: Sequence[Ranking]) -> dic
         for n, ranking in enumerate(rankings)
         for rank, (document, _) in enumerate(ranking)
     ]
-    measures = [nDCG @ 10, RR @ 10, R @ 10]
-    told = calc_aggregate(measures, truth, found)
-    return {str(measure): float(told[measure]) for measure in measures}
+    return [nDCG @ 10, RR @ 10, R @ 10], truth, found
 
 
 def _line(text: str, width: int = 80) -> str:

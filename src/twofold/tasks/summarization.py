@@ -14,6 +14,7 @@ from twofold.data.hub import is_hub
 from twofold.data.hub_readers import hub_summaries
 from twofold.data.readers import read_summaries
 from twofold.tasks.pairs import PairChoices, PairTask
+from twofold.tasks.tallies import Tally, share
 
 # A character of a script without spaces, or a word.
 WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
@@ -55,6 +56,10 @@ class Summarization(PairTask):
         """F1 of ROUGE-1, ROUGE-2 and ROUGE-L, in per cent."""
         return rouge(self.written(model, [pair.source for pair in examples], self.usual_decoding), examples)
 
+    def tallies(self, model: PreTrainedModel, examples: Sequence[Pair]) -> dict[str, Tally]:
+        found = rouge_of_each(self.written(model, [pair.source for pair in examples], self.usual_decoding), examples)
+        return {name: share([one[name] for one in found]) for name in found[0]}
+
     def notes(self) -> dict[str, str]:
         from importlib.metadata import version
 
@@ -69,13 +74,19 @@ class Summarization(PairTask):
 
 def rouge(summaries: Sequence[str], examples: Sequence[Pair]) -> dict[str, float]:
     """Mean F1 of summaries of any origin, in per cent."""
+    found = rouge_of_each(summaries, examples)
+    return {name: 100 * sum(one[name] for one in found) / len(found) for name in found[0]}
+
+
+def rouge_of_each(summaries: Sequence[str], examples: Sequence[Pair]) -> list[dict[str, float]]:
+    """F1 of every summary, from 0 to 1."""
     from rouge_score.rouge_scorer import RougeScorer
     from rouge_score.tokenizers import DefaultTokenizer
 
     kinds = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l"}
     scorer = RougeScorer(list(kinds), tokenizer=_AnyScript(DefaultTokenizer(use_stemmer=True)))
-    found = [scorer.score(pair.target, summary) for summary, pair in zip(summaries, examples, strict=True)]
-    return {name: 100 * sum(one[kind].fmeasure for one in found) / len(found) for kind, name in kinds.items()}
+    found = (scorer.score(pair.target, summary) for summary, pair in zip(summaries, examples, strict=True))
+    return [{name: one[kind].fmeasure for kind, name in kinds.items()} for one in found]
 
 
 class _AnyScript:

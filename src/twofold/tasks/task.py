@@ -17,6 +17,7 @@ from twofold.data.examples import Splits
 from twofold.data.streaming import Streamed
 from twofold.models.recurrent_config import RecurrentConfig
 from twofold.tasks.options import ModelOptions
+from twofold.tasks.tallies import Tally
 
 Example = TypeVar("Example")
 Features = dict[str, Any]
@@ -92,6 +93,14 @@ class Task(ABC, Generic[Example]):
 
     @abstractmethod
     def scores(self, model: PreTrainedModel, examples: Sequence[Example]) -> dict[str, float]: ...
+
+    def tallies(self, model: PreTrainedModel, examples: Sequence[Example]) -> dict[str, Tally]:
+        """What every example adds to those of the `scores` that are made of sums, by their names.
+
+        Two models are compared by them. A task without any cannot be compared so.
+        """
+        del model, examples
+        return {}
 
     @abstractmethod
     def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]: ...

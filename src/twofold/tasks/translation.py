@@ -15,6 +15,7 @@ from twofold.data.hub_readers import hub_pairs
 from twofold.data.languages import languages_of
 from twofold.data.readers import read_pairs
 from twofold.tasks.pairs import PairChoices, PairTask
+from twofold.tasks.tallies import Tally, corpus, verdicts
 
 # Scripts in which spaces do not part words. sacreBLEU's own way with Japanese needs a dictionary besides.
 HAN = re.compile(r"[\u3400-\u9fff]")
@@ -81,6 +82,13 @@ class Translation(PairTask):
             "chrf": chrf.corpus_score(written, [truth]).score,
             "exact_match": 100 * exact / len(truth),
         }
+
+    def tallies(self, model: PreTrainedModel, examples: Sequence[Pair]) -> dict[str, Tally]:
+        written = self.written(model, [pair.source for pair in examples], self.usual_decoding)
+        truth = [pair.target for pair in examples]
+        bleu, chrf = (corpus(metric, written, truth) for metric in self._metrics())
+        exact = verdicts([one == other for one, other in zip(written, truth, strict=True)])
+        return {"bleu": bleu, "chrf": chrf, "exact_match": exact}
 
     def notes(self) -> dict[str, str]:
         """sacreBLEU's signatures, without which its scores cannot be compared."""

@@ -1,0 +1,172 @@
+"""`twofold evaluate RUN --against OTHER`: whether a run does better than another on the same examples."""
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twofold.cli.evaluate import Evaluate, examples_for
+
+if TYPE_CHECKING:
+    from twofold.lab.against import Difference
+
+LUCK = "one pair of runs says nothing of luck in training, which other seeds would show: ask twofold compare for that"
+SENTENCES = {
+    "better": "By {metric} A does better than B, by more than chance among such examples would give.",
+    "worse": "By {metric} B does better than A, by more than chance among such examples would give.",
+    "no difference found": "By {metric} no difference was found.",
+}
+
+
+def compare_runs(chosen: Evaluate, other: Path) -> int:
+    from twofold.lab.against import CONFIDENCE, check_resampling, comparable, compared
+    from twofold.tasks.runs import open_run
+
+    check_resampling(chosen.resamples, chosen.seed)
+    _check_alike(chosen, other)
+    opened = open_run(chosen.run, device=chosen.device)
+    task, examples = opened.task, examples_for(chosen, opened)
+    ours = task.tallies(opened.model, examples)
+    # Memory need not hold two models.
+    del opened
+    rival = open_run(other, device=chosen.device)
+    theirs = rival.task.tallies(rival.model, examples)
+    names, left_out = comparable(ours, theirs)
+    if not names:
+        raise ValueError(_why_none(task.name, left_out))
+    found = {name: compared(ours[name], theirs[name], resamples=chosen.resamples, seed=chosen.seed) for name in names}
+    metric = task.metric if task.metric in names else names[0]
+    told = {
+        "run": str(chosen.run),
+        "against": str(other),
+        "task": task.name,
+        "split": chosen.split,
+        "examples": len(examples),
+        "resamples": chosen.resamples,
+        "seed": chosen.seed,
+        "confidence": CONFIDENCE,
+        "scores": {name: _plain(one) for name, one in found.items()},
+        "left_out": left_out,
+        "metric": metric,
+        "verdict": _verdict(found[metric], task.higher_is_better),
+    }
+    if chosen.json:
+        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+    else:
+        _show(told)
+    sys.stderr.write(f"twofold: {LUCK}\n")
+    return 0
+
+
+def _check_alike(chosen: Evaluate, other: Path) -> None:
+    """Raises where the two are one run, of two tasks, or would be scored on other examples."""
+    from twofold.tasks.runs import examples_of, read_task, task_class
+
+    if chosen.run.resolve() == other.resolve():
+        raise ValueError(f"against must be another run than {chosen.run}, got the same")
+    ours, theirs = read_task(chosen.run), read_task(other)
+    if ours["task"] != theirs["task"]:
+        raise ValueError(
+            f"both must be runs of one task: {chosen.run} is of {ours['task']}, and {other} of {theirs['task']}"
+        )
+    if chosen.data is None and ours["data"] != theirs["data"]:
+        sources = [told["data"] or "the embedded set" for told in (ours, theirs)]
+        raise ValueError(
+            f"{chosen.run} was trained on {sources[0]}, and {other} on {sources[1]}: "
+            "say with --data what both are to be scored on"
+        )
+    # The same files may be read otherwise: for translation, from another language.
+    if ours["choices"] != theirs["choices"]:
+        kind, data = task_class(ours["task"]), chosen.data or (Path(ours["data"]) if ours["data"] else None)
+        one, two = (getattr(examples_of(kind, data, told["choices"]), chosen.split) for told in (ours, theirs))
+        if one != two:
+            raise ValueError(
+                f"{chosen.run} and {other} read the {chosen.split} split of {data or 'the embedded set'} otherwise, "
+                f"by their choices: {ours['choices']} and {theirs['choices']}"
+            )
+
+
+def _why_none(task: str, left_out: Sequence[str]) -> str:
+    if not left_out:
+        return f"runs of {task} cannot be compared so: none of its scores is made of sums over examples"
+    return (
+        f"these runs have no score that means the same in both: {', '.join(left_out)} need the same tokens "
+        "(nats per character do not, but models of words have none)"
+    )
+
+
+def _verdict(found: "Difference", higher_is_better: bool) -> str:
+    if not found.is_found:
+        return "no difference found"
+    return "better" if (found.difference.mean > 0) == higher_is_better else "worse"
+
+
+def _plain(found: "Difference") -> dict[str, Any]:
+    """For JSON, which has no infinity: null where an interval has no end."""
+    low, high = (end if math.isfinite(end) else None for end in (found.difference.low, found.difference.high))
+    told: dict[str, Any] = {
+        "run": found.ours,
+        "against": found.theirs,
+        "difference": found.difference.mean,
+        "low": low,
+        "high": high,
+        "p": found.p,
+        "test": found.test,
+        "drawn": found.difference.count,
+    }
+    if found.alone is not None:
+        told |= {"only_run_right": found.alone[0], "only_against_right": found.alone[1]}
+    if found.sacrebleu is not None:
+        told["sacrebleu"] = {"p": found.sacrebleu.p, "signature": found.sacrebleu.signature}
+    return told
+
+
+def _show(told: Mapping[str, Any]) -> None:
+    from rich.table import Table
+
+    from twofold.cli.tables import show
+
+    # Narrow, so that a line of 80 characters holds a row.
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
+    table.add_column("score")
+    for name in ("A", "B", "A - B", f"{told['confidence']:.0%} interval", "p"):
+        table.add_column(name, justify="right")
+    table.add_column("test")
+    for name, one in told["scores"].items():
+        digits = 2 if max(abs(one["run"]), abs(one["against"])) >= 10 else 4
+        ends = ("endless" if end is None else f"{end:+.{digits}f}" for end in (one["low"], one["high"]))
+        table.add_row(
+            name.replace("_", " "),
+            *(f"{one[which]:.{digits}f}" for which in ("run", "against")),
+            f"{one['difference']:+.{digits}f}",
+            " to ".join(ends),
+            _shown_p(one["p"]),
+            one["test"],
+        )
+    sys.stdout.write(f"{told['task']}: {told['examples']} examples of the {told['split']} split{_pieces(told)}\n")
+    sys.stdout.write(f"A: {told['run']}\nB: {told['against']}\n")
+    show(table)
+    for name, one in told["scores"].items():
+        if "only_run_right" in one:
+            alone = f"only A right {one['only_run_right']}, only B {one['only_against_right']}"
+            sys.stdout.write(f"{name.replace('_', ' ')}: {alone}\n")
+        if own := one.get("sacrebleu"):
+            sys.stdout.write(
+                f"{name}: sacreBLEU's own paired bootstrap, which looks at one side: p {_shown_p(own['p'])}, "
+                f"{own['signature']}\n"
+            )
+    if told["left_out"]:
+        sys.stdout.write(f"left out, for it does not mean the same in both: {', '.join(told['left_out'])}\n")
+    sys.stdout.write(SENTENCES[told["verdict"]].format(metric=told["metric"].replace("_", " ")) + "\n")
+
+
+def _pieces(told: Mapping[str, Any]) -> str:
+    """What is drawn, where it is not examples: a language model's one long text is cut up."""
+    drawn = told["scores"][told["metric"]]["drawn"]
+    return "" if drawn == told["examples"] else f", in {drawn} pieces"
+
+
+def _shown_p(p: float) -> str:
+    return f"{p:.4f}" if p >= 1e-4 else "<0.0001"
