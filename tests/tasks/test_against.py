@@ -226,3 +226,9 @@ def test_the_help_says_which_tests(capsys):
     told = " ".join(capsys.readouterr().out.split())
     places = [told.index(word) for word in ("--against", "bootstrap", "McNemar", "sacreBLEU", "runs/standard")]
     assert all(one < two for one, two in pairwise(places))
+
+
+@pytest.mark.parametrize("words", [("--seed", "3"), ("--resamples", "500")])
+def test_what_is_for_two_runs_is_refused_for_one(words, capsys):
+    assert main(["evaluate", "runs/anything", *words]) == 2
+    assert f"{words[0][2:]} is for --against" in capsys.readouterr().err
