@@ -19,6 +19,7 @@ from twofold.models import (
     EncoderForSentenceEmbedding,
     EncoderModel,
 )
+from twofold.models.bag import Bag
 from twofold.models.configs import RECIPES
 from twofold.models.heads import pooled
 
@@ -76,9 +77,10 @@ def test_a_saved_head_is_the_same_head(head, family, tmp_path):
     assert torch.equal(loaded(tokens())[name], model(tokens())[name])
 
 
+@pytest.mark.parametrize("by_tokens", [False, True])
 @pytest.mark.parametrize("cls", [EncoderForGoal, EncoderForSentenceEmbedding])
-def test_a_saved_head_of_our_own_is_the_same_head(cls, tmp_path):
-    model = made(cls, num_labels=3, num_slot_labels=4, goal_temperature=1.5)
+def test_a_saved_head_of_our_own_is_the_same_head(cls, by_tokens, tmp_path):
+    model = made(cls, num_labels=3, num_slot_labels=4, goal_temperature=1.5, goal_by_tokens=by_tokens)
     model.save_pretrained(tmp_path)
     names = ("goal_logits", "slot_logits", "confidence") if cls is EncoderForGoal else ("pooler_output",)
     found, expected = (one(tokens()) for one in (cls.from_pretrained(tmp_path), model))
@@ -195,6 +197,64 @@ class TestGoal:
     def test_slots_must_be_counted(self):
         with pytest.raises(ValueError, match="num_slot_labels must be at least 1"):
             EncoderForGoal(config(num_labels=4))
+
+    @pytest.mark.parametrize("recipe", RECIPES)
+    @pytest.mark.parametrize("kind", ["standard", "split_kv"])
+    def test_the_bag_says_nothing_at_first(self, kind, recipe):
+        plain, double = (self.model(attention=kind, recipe=recipe, goal_by_tokens=given) for given in (False, True))
+        assert double.load_state_dict(plain.state_dict(), strict=False).missing_keys == ["bag.weight"]
+        ids, labels = tokens(), torch.tensor([1, 3])
+        before, after = plain.eval()(ids, labels=labels), double.eval()(ids, labels=labels)
+        assert not double.bag.weight.any()
+        assert torch.equal(after.slot_logits, before.slot_logits)
+        torch.testing.assert_close(after.goal_logits.softmax(-1), before.goal_logits.softmax(-1))
+        torch.testing.assert_close(after.confidence, before.confidence)
+        # Its own loss is that of a guess.
+        torch.testing.assert_close(after.loss - before.loss, torch.tensor(4.0).log())
+
+    def test_both_judges_of_a_goal_are_taught_apart(self):
+        double = made(EncoderForGoal, num_labels=4, num_slot_labels=3, goal_by_tokens=True)
+        ids, labels = tokens(), torch.tensor([1, 3])
+        double(ids, labels=labels).loss.backward()
+        found = double.bag.weight.grad.clone()
+        torch.nn.functional.cross_entropy(double.bag(ids), labels).backward()
+        torch.testing.assert_close(double.bag.weight.grad, 2 * found)
+        assert found[ids.unique()].any(-1).all()
+        assert double.goal.weight.grad.any()
+
+    @pytest.mark.parametrize("side", ["left", "right"])
+    @pytest.mark.parametrize("length", [1, 5])
+    def test_padding_says_nothing_to_either_judge(self, side, length):
+        double = made(EncoderForGoal, num_labels=4, num_slot_labels=3, goal_by_tokens=True)
+        double.bag.weight.data[0] = 0
+        ids, cues = tokens(T=length), tokens(T=3 * length).reshape(2, length, 3)
+        # What stands under the mask must not matter, so it is no padding here.
+        more = torch.full((2, 3), 7)
+        parts, seen = [ids, more], [torch.ones_like(ids), torch.zeros_like(more)]
+        more_cues = [cues, more[..., None].expand(2, 3, 3)]
+        order = slice(None, None, -1) if side == "left" else slice(None)
+        wide = {
+            "input_ids": torch.cat(parts[order], 1),
+            "attention_mask": torch.cat(seen[order], 1),
+            "cue_ids": torch.cat(more_cues[order], 1),
+        }
+        found, expected = double(**wide).goal_logits, double(ids, cue_ids=cues).goal_logits
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+    def test_a_bag_needs_tokens_and_padding(self):
+        double = self.model(goal_by_tokens=True)
+        with pytest.raises(ValueError, match="goal_by_tokens needs input_ids, got None"):
+            double(inputs_embeds=torch.zeros(1, 2, 32))
+        with pytest.raises(ValueError, match="goal_by_tokens needs a pad_token_id, got None"):
+            self.model(goal_by_tokens=True, pad_token_id=None)
+
+
+def test_a_bag_adds_what_its_tokens_say_in_any_order():
+    bag = Bag(9, 3, padding_idx=0)
+    assert torch.equal(bag(torch.zeros(2, 4, dtype=torch.long)), torch.zeros(2, 3))
+    assert torch.equal(bag(torch.tensor([[5]])), bag.weight[[5]])
+    torch.testing.assert_close(bag(torch.tensor([[2, 0, 5, 2]])), bag(torch.tensor([[5, 2, 2, 0]])))
+    torch.testing.assert_close(bag(torch.tensor([[2, 5, 2]]))[0], 2 * bag.weight[2] + bag.weight[5])
 
 
 @pytest.mark.parametrize("how", ["mean", "first", "last"])

@@ -7,6 +7,8 @@ import torch
 
 from twofold.data.examples import Slot, Utterance
 from twofold.data.files import DataError
+from twofold.models.encoder import EncoderForGoal
+from twofold.models.loading import load_as
 from twofold.tasks.calibration import best_temperature, best_threshold, expected_calibration_error
 from twofold.tasks.goals import Found, Goals
 from twofold.tasks.options import ModelOptions
@@ -181,6 +183,21 @@ def test_kinds_have_equal_parameters(goal_files, attention):
         for kind in ("standard", attention)
     ]
     assert abs(counts[0] - counts[1]) <= 0.001 * counts[0]
+
+
+@pytest.mark.parametrize("text", ["", "hm", "turn on the lamp", "電気"])
+def test_a_run_from_before_bags_is_still_read(goal_files, tmp_path, text):
+    task = Goals.prepared(Goals.examples(goal_files).train)
+    config = task.config(ModelOptions(width=16, layers=1))
+    assert config.goal_by_tokens
+    config.goal_by_tokens = False
+    EncoderForGoal(config).save_pretrained(tmp_path)
+    told = json.loads((tmp_path / "config.json").read_text())
+    del told["goal_by_tokens"]
+    (tmp_path / "config.json").write_text(json.dumps(told))
+    model = load_as(tmp_path, EncoderForGoal)
+    assert model.bag is None
+    assert 0 < task.predict(model, text)["confidence"] < 1
 
 
 def test_a_label_that_train_lacks_is_named(tmp_path):

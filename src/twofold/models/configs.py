@@ -73,6 +73,8 @@ class TransformerConfig(PreTrainedConfig):
     pooling: str | None = None
     num_slot_labels: int = 0
     goal_temperature: float = 1.0
+    # Whether tokens speak for goals by themselves as well, beside the layers.
+    goal_by_tokens: bool = False
     similarity_temperature: float = 0.05
     use_cache: bool = True
     tie_word_embeddings: bool = True

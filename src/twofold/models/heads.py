@@ -17,6 +17,7 @@ from transformers.modeling_outputs import (
 )
 from transformers.utils.generic import can_return_tuple
 
+from twofold.models.bag import Bag
 from twofold.models.chain import chain_loss
 
 
@@ -142,7 +143,11 @@ class GoalOutput(ModelOutput):
 
 
 class Goal(Head):
-    """From an utterance to its goal, slots and confidence at once: num_labels goals, num_slot_labels labels a token."""
+    """From an utterance to its goal, slots and confidence at once: num_labels goals, num_slot_labels labels a token.
+
+    With goal_by_tokens the goal has a second judge, linear in which tokens and cues there are. It errs elsewhere than
+    the layers do, so that the two together err less.
+    """
 
     def _build(self, config: Any) -> None:
         if config.num_slot_labels < 1:
@@ -151,6 +156,11 @@ class Goal(Head):
         self.slots = nn.Linear(config.hidden_size, config.num_slot_labels)
         # From the label before, or the start, to scores of the next one.
         self.moves = nn.Linear(config.num_slot_labels + 1, config.num_slot_labels, bias=False)
+        self.bag = None
+        if config.goal_by_tokens:
+            if config.pad_token_id is None:
+                raise ValueError("goal_by_tokens needs a pad_token_id, got None")
+            self.bag = Bag(config.vocab_size, config.num_labels, config.pad_token_id)
 
     @can_return_tuple
     def forward(
@@ -163,14 +173,20 @@ class Goal(Head):
     ) -> GoalOutput:
         """labels (B,) of goals and slot_labels (B, T); -100 marks what has none.
 
-        The loss is the sum of both means, that of a sentence's slot labels being one of chains.
+        The loss is the sum of all means, that of a sentence's slot labels being one of chains. Both judges of the goal
+        are taught apart: in one loss, the layers would soon leave the bag nothing to learn.
         """
         found = self._hidden(input_ids, attention_mask, **options)
         x = self.dropout(found.last_hidden_state)
         goals, slots = self.goal(pooled(x, attention_mask, self.config.pooling)), self.slots(x)
+        judges = [goals.float()]
+        if self.bag is not None:
+            judges.append(self.bag(self._tokens(input_ids, attention_mask, options.get("cue_ids"))).float())
+            # Probabilities, for the sums of a bag grow with its size: they would hide that a text is out of scope.
+            goals = goals + judges[-1].log_softmax(-1).to(goals.dtype)
         losses = []
         if labels is not None and (labels != -100).any():
-            losses.append(cross_entropy(goals.float(), labels))
+            losses.extend(cross_entropy(judge, labels) for judge in judges)
         if slot_labels is not None and (slot_labels != -100).any():
             losses.append(chain_loss(slots, slot_labels, self.moves.weight.T))
         return GoalOutput(
@@ -181,6 +197,15 @@ class Goal(Head):
             hidden_states=found.hidden_states,
             attentions=found.attentions,
         )
+
+    def _tokens(self, input_ids: Tensor | None, attention_mask: Tensor | None, cue_ids: Tensor | None) -> Tensor:
+        """All tokens and cues of each text, (B, N)."""
+        if input_ids is None:
+            raise ValueError("goal_by_tokens needs input_ids, got None")
+        ids = input_ids[..., None] if cue_ids is None else torch.cat([input_ids[..., None], cue_ids], -1)
+        if attention_mask is not None:
+            ids = ids.masked_fill(attention_mask[..., None] == 0, self.config.pad_token_id)
+        return ids.flatten(1)
 
 
 @dataclass

@@ -10,6 +10,7 @@ from transformers import initialization as init
 from twofold.attention.initialise import init_of
 from twofold.attention.rotary import Turn
 from twofold.attention.split import HeadNorm
+from twofold.models.bag import Bag
 from twofold.models.embedding import Embedding
 from twofold.models.layers import Layer, SelfAttention, norm_of
 
@@ -34,6 +35,8 @@ class TwofoldPreTrainedModel(PreTrainedModel):
         super()._init_weights(module)
         if isinstance(module, HeadNorm):
             init.ones_(module.weight)
+        if isinstance(module, Bag):
+            init.zeros_(module.weight)
         # Children come first, so this sees ordinary draws. Nothing that a checkpoint has brought is touched.
         if isinstance(module, SelfAttention):
             own = [part.weight for part in (module.self_key, module.self_value) if part is not None]

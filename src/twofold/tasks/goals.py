@@ -93,7 +93,8 @@ class Goals(Task[Utterance]):
 
     def config(self, options: ModelOptions) -> PreTrainedConfig:
         labels = {"num_labels": len(self.state["goals"]), "num_slot_labels": len(self.state["slot_labels"])}
-        return sized(EncoderConfig, options, len(self.tokenizer), max_position_embeddings=LONGEST, **labels)
+        more = {"max_position_embeddings": LONGEST, "goal_by_tokens": True}
+        return sized(EncoderConfig, options, len(self.tokenizer), **more, **labels)
 
     def features(self, example: Utterance) -> Features:
         """Of the words, their slot labels, the goal, and in which slot (from 1 on) a word is."""
