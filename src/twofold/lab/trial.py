@@ -71,10 +71,12 @@ class Laboratory:
         # What cannot be built is found before the first run.
         self.sizes = {name: self._parameters(name) for name in plan.arms}
         # What the task itself goes by is there; another metric, and other lengths, are asked for once.
-        asked = [self.task] if plan.metric != kind.metric else []
-        for task in (*asked, *self.longer.values()):
-            model = build(ARMS["standard"], self.config, self.model_class, matched=False, seed=0)
-            self._score_once(model.eval(), self.splits.dev, task)
+        asked = [*([self.task] if plan.metric != kind.metric else []), *self.longer.values()]
+        if asked:
+            model: Any = build(ARMS["standard"], self.config, self.model_class, matched=False, seed=0)
+            model.to(self.device).eval()
+            for task in asked:
+                self._score_once(model, self.splits.dev, task)
         check_direction(plan.task, plan.metric, plan.lower_is_better)
 
     def steps(self, budget: int) -> int:

@@ -38,22 +38,22 @@ def _walk(
         limit = S if MASKED else first + COLUMNS
         key = load_rows(p_key, first, s_key, limit, width, COLUMNS, WIDTH, EXACT_WIDTH, MASKED)
         value = load_rows(p_value, first, s_value, limit, width, COLUMNS, WIDTH, EXACT_WIDTH, MASKED)
-        scores = tl.dot(query, key.T, input_precision=PRECISION)
+        products = tl.dot(query, key.T, input_precision=PRECISION)
+        if SOFTCAP:
+            scores = capped(products * scale, softcap, SOFTCAP) * LOG2E
+        else:
+            scores = products * (scale * LOG2E)
+        if MASKED:
+            scores = other_scores(
+                scores, rows[:, None], columns[None, :], shift[:, None], p_mask, s_mask_row, s_mask_column, p_segments,
+                T, S, window, IS_CAUSAL, WINDOW, SEGMENTS, MASK,
+            )  # fmt: skip
         if MASKED or SOFTCAP:
-            if SOFTCAP:
-                scores = capped(scores * scale, softcap, SOFTCAP) * LOG2E
-            else:
-                scores = scores * (scale * LOG2E)
-            if MASKED:
-                scores = other_scores(
-                    scores, rows[:, None], columns[None, :], shift[:, None], p_mask, s_mask_row, s_mask_column, p_segments,
-                    T, S, window, IS_CAUSAL, WINDOW, SEGMENTS, MASK,
-                )  # fmt: skip
-            greatest = tl.maximum(m, tl.max(scores, 1))
+            highest = tl.max(scores, 1)
         else:
             # A scale is never below 0, so the greatest score is that of the greatest product: one factor a row.
-            greatest = tl.maximum(m, tl.max(scores, 1) * (scale * LOG2E))
-            scores = scores * (scale * LOG2E)
+            highest = tl.max(products, 1) * (scale * LOG2E)
+        greatest = tl.maximum(m, highest)
         # A row that has seen nothing yet: exp2(-inf - -inf) would be NaN.
         base = tl.where(greatest == float("-inf"), 0.0, greatest) if MASKED else greatest
         weights = tl.exp2(scores - base[:, None])
