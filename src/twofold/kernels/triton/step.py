@@ -1,7 +1,8 @@
 """One step of generation: every new token over its past in the cache and itself, whose k and v join the cache.
 
 The first kernel attends to a part of the past, the second puts the parts and the token itself together and, if asked
-to, writes the slot: as many launches as a library's attention for one query has, and none for the slot.
+to, writes the slot: as many launches as a library's attention for one query has, and none for the slot. Where the GPU can
+(Hopper and later), the second is launched while the first still runs, and waits inside for its parts.
 
 How much of the cache is filled is a number or, so that one CUDA graph serves every step, read from the device.
 """
@@ -10,6 +11,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from twofold.kernels.library import unit_stride
 from twofold.kernels.parts import empty_heads
@@ -32,9 +34,11 @@ def parts_kernel(
     s_query_b, s_query_h, s_query_t, s_key_b, s_key_h, s_key_t, s_value_b, s_value_h, s_value_t, s_mask_b, s_mask_t,
     kv_heads, length, width, scale,
     GROUPS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDTH: tl.constexpr,
-    COUNTED: tl.constexpr, MASKED: tl.constexpr,
+    COUNTED: tl.constexpr, MASKED: tl.constexpr, OVERLAPS: tl.constexpr,
 ):  # fmt: skip
     """An equal share of the filled columns: unnormalised outputs, greatest scores and sums of one group of heads."""
+    if OVERLAPS:
+        gdc_launch_dependents()
     batch, head = (tl.program_id(0) // kv_heads).to(tl.int64), (tl.program_id(0) % kv_heads).to(tl.int64)
     part, rows, d = tl.program_id(1), tl.arange(0, ROWS), tl.arange(0, WIDTH)
     row_mask = (rows < GROUPS)[:, None] & (d < width)[None, :]
@@ -82,7 +86,7 @@ def join_kernel(
     s_key_cache_b, s_key_cache_h, s_key_cache_t, s_value_cache_b, s_value_cache_h, s_value_cache_t, s_mask_b, s_mask_t,
     heads, length, parts, width, scale,
     GROUPS: tl.constexpr, PARTS: tl.constexpr, WIDTH: tl.constexpr,
-    COUNTED: tl.constexpr, MASKED: tl.constexpr, WRITES: tl.constexpr,
+    COUNTED: tl.constexpr, MASKED: tl.constexpr, OVERLAPS: tl.constexpr, WRITES: tl.constexpr,
 ):  # fmt: skip
     """All parts and the token itself, one query head a program; the first head of a group writes the slot."""
     along = tl.program_id(0).to(tl.int64)
@@ -96,6 +100,8 @@ def join_kernel(
     slot = tl.load(p_length).to(tl.int64) if COUNTED else tl.cast(length, tl.int64)
     if MASKED:
         own = tl.where(tl.load(p_mask + batch * s_mask_b + slot * s_mask_t) != 0, own, float("-inf"))
+    if OVERLAPS:
+        gdc_wait()
     part = tl.arange(0, PARTS)
     greatest = tl.load(p_greatest + along * parts + part, mask=part < parts, other=float("-inf"))
     total = tl.load(p_total + along * parts + part, mask=part < parts, other=0.0)
@@ -166,7 +172,14 @@ def step(
         mask = attn_mask.view(torch.uint8)
         mask_strides = mask.stride(0) if mask.shape[0] > 1 else 0, mask.stride(3)
     groups, width = H // kv_heads, max(triton.next_power_of_2(D), 16)
-    switches = {"GROUPS": groups, "WIDTH": width, "COUNTED": counter is length, "MASKED": attn_mask is not None}
+    overlaps = _can_overlap(query.device)
+    switches = {
+        "GROUPS": groups,
+        "WIDTH": width,
+        "COUNTED": counter is length,
+        "MASKED": attn_mask is not None,
+        "OVERLAPS": overlaps,
+    }
     parts_kernel[(B * kv_heads, parts)](
         query, key_cache, value_cache, mask, counter, outs, greatest, total,
         *strides(query, key_cache, value_cache), *mask_strides, kv_heads, number, D, scale,
@@ -178,6 +191,11 @@ def step(
         query, key, value, self_key, self_value, key_cache, value_cache, mask, counter, outs, greatest, total, out,
         *strides(query, key, value, self_key, self_value, key_cache, value_cache), *mask_strides,
         H, number, parts, D, scale, PARTS=triton.next_power_of_2(parts), WRITES=write is not None, **switches,
-        num_warps=4 if parts > 32 else 1,
+        num_warps=4 if parts > 32 else 1, **({"launch_pdl": True} if overlaps else {}),
     )  # fmt: skip
     return out
+
+
+def _can_overlap(device: torch.device) -> bool:
+    """Whether a kernel may be launched before the one that it depends on is done."""
+    return device.type == "cuda" and torch.version.hip is None and torch.cuda.get_device_capability(device)[0] >= 9
