@@ -17,6 +17,7 @@ from twofold.tasks import TASKS
 
 USAGE = """usage: twofold compare TASK [--arms NAME ...] [--seeds N] [--lrs RATE ...] [--tokens N ...] [--out DIR] ...
        twofold compare --register plan.toml --out DIR
+       twofold compare --report DIR
        twofold compare --pool DIR DIR ...
 
 Train several arms on one task with the same seeds, data and first weights, and say which did better, and how sure
@@ -32,6 +33,7 @@ arms:  {arms}
   twofold compare lm --arms standard split_kv gated --seeds 5 --options layers=4 width=256
   twofold compare --register plan.toml --out lab/one             fix a plan before its runs,
   twofold compare lm --out lab/one --data my/texts               then run it
+  twofold compare --report lab/one                               what its runs say so far
   twofold compare --pool lab/one lab/two lab/three               what several say together"""
 
 # Those of twofold.lab.arms, which imports torch.
@@ -82,6 +84,8 @@ class Compare:
     """The comparison's folder."""
     register: Path | None = None
     """A plan.toml to fix in the folder, before the first run."""
+    report: Path | None = None
+    """A comparison's folder: write its report of the runs that are there, and start none."""
     pool: tuple[Path, ...] = ()
     """Folders of finished comparisons of the same two arms, on other tasks, say: the mean of their effects, each in
     standard deviations of its paired differences, with Student's interval over them."""
@@ -110,6 +114,10 @@ def run(words: Sequence[str]) -> int:
         if (task, chosen.register) != (None, None) or _said(words):
             raise ValueError("--pool puts finished comparisons together: leave out what is to be compared")
         return pool(chosen.pool, as_json=chosen.json)
+    if chosen.report is not None:
+        if (task, chosen.register) != (None, None) or _said(words):
+            raise ValueError("--report writes of the runs that are there: leave out what is to be compared")
+        return _told(chosen.report, as_json=chosen.json)
     if chosen.register is not None:
         return _register(task, chosen, words)
     if task is None:
@@ -186,7 +194,7 @@ def _compare(task: str, chosen: Compare, words: list[str], parent: int | None) -
         check_data(lab, done, chosen.out)
         beside.start()
         watcher = _Silent(parent) if parent else _Quiet(beside) if chosen.json else _Lines(beside, plan)
-        records = work(lab, chosen.out, watcher)
+        work(lab, chosen.out, watcher)
     except Stopped as stop:
         if not parent:
             sys.stderr.write(f"twofold: stopped; what is finished is kept ({_again(task, chosen)} goes on)\n")
@@ -194,18 +202,20 @@ def _compare(task: str, chosen: Compare, words: list[str], parent: int | None) -
     finally:
         beside.tell()
         beside.end()
-    return 0 if parent else _told(chosen, len(records))
+    return 0 if parent else _told(chosen.out, as_json=chosen.json)
 
 
-def _told(chosen: Compare, runs: int) -> int:
+def _told(folder: Path, *, as_json: bool) -> int:
     """Write the report, and say its first sentence and what departs from the plan."""
+    from twofold.lab.records import FILE as RECORDS
+    from twofold.lab.records import read_records
     from twofold.report.lab.page import write_report
     from twofold.report.lab.study import read_study
 
-    written = write_report(chosen.out)
-    study = read_study(chosen.out)
-    if chosen.json:
-        told = {"out": str(chosen.out), "runs": runs, "verdicts": [one.sentence for one in study.headlines]}
+    study, runs = read_study(folder), len(read_records(folder / RECORDS))
+    written = write_report(folder)
+    if as_json:
+        told = {"out": str(folder), "runs": runs, "verdicts": [one.sentence for one in study.headlines]}
         told["departures"] = study.departures
         sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
         return 0
