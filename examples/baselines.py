@@ -240,10 +240,10 @@ def main(words=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("--data", type=Path, help="files as docs/data.md has them; the embedded set unless given")
-    parser.add_argument("--split", choices=("dev", "test", "dev+test"), default="test")
+    parser.add_argument("--split", choices=("dev", "test", "dev+test"), default="test", help="what to score on")
     parser.add_argument("--source", help="of a translation, where a folder has more than two languages")
     parser.add_argument("--target", help="likewise")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     told = parser.parse_args(words)
     kind, choices = task_class(told.task), {}
     if told.source or told.target:

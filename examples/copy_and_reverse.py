@@ -97,13 +97,15 @@ def shown(values):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--tasks", nargs="+", choices=["copy", "reverse"], default=["copy", "reverse"])
+    parser.add_argument(
+        "--tasks", nargs="+", choices=["copy", "reverse"], default=["copy", "reverse"], help="what is learned"
+    )
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS), metavar="ARM", help=", ".join(ARMS))
-    parser.add_argument("--cell", choices=["rnn", "lstm", "gru"], default="lstm")
-    parser.add_argument("--length", type=int, default=30)
+    parser.add_argument("--cell", choices=["rnn", "lstm", "gru"], default="lstm", help="of encoder and decoder")
+    parser.add_argument("--length", type=int, default=30, help="symbols in a sequence")
     parser.add_argument("--alphabet", type=int, default=10, help="how many symbols there are")
-    parser.add_argument("--hidden", type=int, default=64)
-    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--hidden", type=int, default=64, help="units of a cell")
+    parser.add_argument("--steps", type=int, default=600, help="of training")
     parser.add_argument("--rows", type=int, default=32, help="sequences in a step")
     parser.add_argument("--tests", type=int, default=500, help="sequences to be scored on")
     parser.add_argument("--rate", type=float, default=0.01, help="the highest learning rate")

@@ -201,16 +201,16 @@ def main() -> None:
     parser.add_argument(
         "--held-out", type=int, default=400_000, help="characters to draw rows from, to choose, to score"
     )
-    parser.add_argument("--hidden", type=int, default=256)
-    parser.add_argument("--layers", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--hidden", type=int, default=256, help="units of a layer")
+    parser.add_argument("--layers", type=int, default=1, help="one above the other")
+    parser.add_argument("--steps", type=int, default=1500, help="of training")
     parser.add_argument("--rows", type=int, default=32, help="texts read side by side")
     parser.add_argument("--window", type=int, default=100, help="characters between two steps of learning")
     parser.add_argument("--rate", type=float, default=0.005, help="the highest learning rate")
     parser.add_argument("--watched", type=int, default=50, help="rows to choose units on, and to score them on")
     parser.add_argument("--width", type=int, default=1000, help="characters in such a row")
     parser.add_argument("--warm-up", type=int, default=200, help="of these, the first that do not count")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="of first weights and texts")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     args = parser.parse_args()
 

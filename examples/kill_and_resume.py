@@ -120,7 +120,7 @@ def what_was_hit(folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--kills", type=int, default=200, help="how often")
     parser.add_argument("--seed", type=int, default=0, help="of the moments and signals")
     parser.add_argument("--longest", type=float, default=0.6, help="seconds that a life may last")
     options = parser.parse_args()

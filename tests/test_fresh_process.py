@@ -51,7 +51,7 @@ try:
 except ImportError as error:
     print(error)
 """
-    assert run(code) == f"transformers is not installed: pip install 'twofold[{extra}]'"
+    assert run(code) == f"transformers is not installed: pip install '.[{extra}]' in Twofold's sources"
 
 
 def test_a_folder_that_is_none_is_told_through_the_public_names():
@@ -112,4 +112,4 @@ sys.exit(main(["bench", "attention"]) - 2)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0
     assert done.stderr.count("\n") == 1
-    assert "pip install 'twofold[cli]'" in done.stderr
+    assert "pip install '.[cli]' in Twofold's sources" in done.stderr

@@ -40,7 +40,9 @@ def __getattr__(name: str) -> object:
         package = (error.name or "").partition(".")[0]
         if name not in _EXTRAS or package == "twofold":
             raise
-        raise ImportError(f"{package} is not installed: pip install 'twofold[{_EXTRAS[name]}]'") from error
+        raise ImportError(
+            f"{package} is not installed: pip install '.[{_EXTRAS[name]}]' in Twofold's sources"
+        ) from error
     globals()[name] = found
     return found
 

@@ -114,7 +114,7 @@ def test_json(copy, data, capsys):
     assert told["departures"] == read_study(copy).departures
     # Of two rates either is at an edge.
     [departure] = told["departures"]
-    assert departure.startswith("2 of the best learning rates are at the edge of the grid: standard ")
+    assert departure.startswith("2 of the best learning rates at the edge of the grid: standard ")
     assert said.err == ""
 
 

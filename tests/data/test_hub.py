@@ -42,7 +42,8 @@ def test_addresses_that_name_nothing(address, message):
 def test_the_package_is_an_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(
-        DataError, match=r"^hub:owner/set: data of the hub needs an extra: pip install 'twofold\[hub\]'$"
+        DataError,
+        match=r"^hub:owner/set: data of the hub needs an extra: pip install '\.\[hub\]' in Twofold's sources$",
     ):
         hub_labelled("hub:owner/set")
 

@@ -28,7 +28,7 @@ def test_it_learns_more_than_the_commonest_goal(goal_run, goal_files):
     assert run.task.scores(run.model, Goals.examples(goal_files).train)["slot_f1"] > 40
 
 
-def test_a_prediction_is_what_the_specification_prints(goal_run):
+def test_a_prediction_is_what_is_printed(goal_run):
     told = open_run(goal_run).predict("turn on the kitchen lights")
     assert set(told) == {"text", "goal", "confidence", "slots"}
     assert 0 <= told["confidence"] <= 1

@@ -39,7 +39,7 @@ def test_odd_names_are_no_markup():
 
 def test_without_rich(monkeypatch):
     monkeypatch.setitem(sys.modules, "rich.console", None)
-    with pytest.raises(ValueError, match=r"a progress bar needs rich: pip install 'twofold\[cli\]'"):
+    with pytest.raises(ValueError, match=r"a progress bar needs rich: pip install '\.\[cli\]'"):
         Bar()
 
 
@@ -103,5 +103,5 @@ def test_curves_go_to_trackio(tmp_path, monkeypatch):
 def test_what_is_missing_is_named(name, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, "torch.utils.tensorboard", raising=False)
-    with pytest.raises(ValueError, match=rf"report_to {name} needs {name}, .*: pip install 'twofold\[{name}\]'"):
+    with pytest.raises(ValueError, match=rf"report_to {name} needs {name}, .*: pip install '\.\[{name}\]'"):
         tiny.train(tmp_path, changes={"report_to": name})

@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         package = (error.name or "").partition(".")[0]
         if package not in EXTRAS:
             raise
-        return _fail(f"{package} is not installed: pip install 'twofold[{EXTRAS[package]}]'")
+        return _fail(f"{package} is not installed: pip install '.[{EXTRAS[package]}]' in Twofold's sources")
     except (ValueError, OSError, ArithmeticError) as error:
         if debug:
             raise

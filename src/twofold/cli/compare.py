@@ -77,7 +77,8 @@ class Compare:
     options: tuple[str, ...] = ()
     """Of model and training, for all arms alike, as NAME=VALUE: those of `twofold train TASK`, besides looks=N looks at
     the dev split in a run, test=true to read the test split at the end of runs that are compared, share=0.1 to learn
-    from a tenth of the training split, lengths=[2,4] to score over longer pieces too. Dropout is 0."""
+    from a tenth of the training split, lengths=[2,4] to score over longer pieces too. Dropout is 0
+    unless given."""
     data: Path | None = None
     """Files to learn from (docs/data.md); the embedded set unless given."""
     out: Path = Path("lab")

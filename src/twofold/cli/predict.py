@@ -22,7 +22,8 @@ class Predict:
     run: tyro.conf.Positional[Path]
     """The run's folder."""
     text: tyro.conf.Positional[list[str]] = field(default_factory=list)
-    """What somebody says; without it, lines of standard input."""
+    """What to predict from: a text; for qa "question ||| text", for captioning an image file. Without it, lines of
+    standard input."""
     actions: Path | None = None
     """An actions.toml; the run's own unless given."""
     act: bool = False

@@ -80,7 +80,9 @@ class HubSet:
         try:
             hub = import_module("datasets")
         except ImportError:
-            raise DataError(self.address, None, "data of the hub needs an extra: pip install 'twofold[hub]'") from None
+            raise DataError(
+                self.address, None, "data of the hub needs an extra: pip install '.[hub]' in Twofold's sources"
+            ) from None
         hub.disable_progress_bars()
         try:
             return ask(hub)

@@ -130,7 +130,7 @@ def followed(registration: Registration, records: Sequence[Record]) -> list[str]
         *_listed("runs were not planned", (_run(key) for key in sorted(keys - asked))),
         *_wrong_rates(plan, ours, best),
         *_listed(
-            "of the best learning rates are at the edge of the grid",
+            "of the best learning rates at the edge of the grid",
             (
                 f"{one.arm} {one.best:g} at {one.budget:,} tokens"
                 for one in curves

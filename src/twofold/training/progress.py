@@ -67,7 +67,7 @@ class Bar:
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as RichProgress
         except ModuleNotFoundError as error:
-            raise ValueError("a progress bar needs rich: pip install 'twofold[cli]'") from error
+            raise ValueError("a progress bar needs rich: pip install '.[cli]' in Twofold's sources") from error
         self._console = Console(stderr=True) if console is None else console
         self._label, self._total, self._last_line = label, 0, -self.SECONDS
         self._before = (0, 0.0)

@@ -50,4 +50,6 @@ def _trackio(settings: Settings, folder: Path) -> Reporter:
 
 
 def _missing(name: str) -> ValueError:
-    return ValueError(f"report_to {name} needs {name}, which is not installed: pip install 'twofold[{name}]'")
+    return ValueError(
+        f"report_to {name} needs {name}, which is not installed: pip install '.[{name}]' in Twofold's sources"
+    )

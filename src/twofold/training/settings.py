@@ -60,7 +60,7 @@ class Settings:
     label_smoothing: float = 0.0
     """How much of every label the loss in training spreads over all tokens; only for models that write an answer."""
     seed: int = 0
-    """Decides the order of the data and what dropout drops."""
+    """Decides the order of the data, what dropout drops and, where a model is made, its first weights."""
 
     evaluate_steps: int | None = None
     """Steps between two looks at the dev split; None looks after every epoch."""
