@@ -84,7 +84,10 @@ def test_a_plan_that_will_not_do_is_refused_in_a_line(old, new, complaint, tmp_p
         (["lm", "--seeds", "1000000000000"], "seeds must be from 1 to 10000"),
         (["lm", "--lrs", "0"], "lrs must be different numbers above 0"),
         (["lm", "--lrs", "1e-3", "1e999"], "lrs must be different numbers above 0"),
-        (["lm", "--tokens", "0"], "budgets must be different whole numbers of at least 1"),
+        (["lm", "--tokens", "0"], "budgets must be different whole numbers from 1 to"),
+        (["lm", "--tokens", "1" + "0" * 400], "budgets must be different whole numbers from 1 to"),
+        (["lm", "--options", "width=1" + "0" * 30], "option width must be at most 2,147,483,648, got 1000"),
+        (["lm", "--options", "share=1" + "0" * 400], "option share must be a number, got 1000"),
         (["lm", "--at-once", "0"], "at_once must be from 1 to 256, got 0"),
         (["lm", "--at-once", "100000"], "at_once must be from 1 to 256, got 100000"),
         (["lm", "--metric", "bleu"], "metric must be one of perplexity, "),
@@ -100,6 +103,8 @@ def test_a_plan_that_will_not_do_is_refused_in_a_line(old, new, complaint, tmp_p
         (["lm", "--data", "hub:someone/something"], "a comparison needs files"),
         (["--register", "plan.toml", "--out", "plan.toml"], "plan.toml must be a folder, and is a file"),
         (["lm", "--out", "plan.toml"], "plan.toml must be a folder, and is a file"),
+        (["lm", "--data", "texts", "--out", "texts/lab"], "texts/lab must not lie in texts"),
+        (["lm", "--data", "texts", "--out", "texts"], "texts must not lie in texts"),
     ],
 )
 def test_wrong_words_get_a_line_and_leave_nothing(given, complaint, data, tmp_path, monkeypatch, capsys):

@@ -1,7 +1,9 @@
 """`twofold compare --pool`: several comparisons together."""
 
 import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -18,9 +20,14 @@ SPLIT = "split_kv matched"
 def folder(tmp_path):
     """A finished comparison whose pairs differ by so much; `gains` has one number a seed, and above zero is better."""
 
-    def make(name, gains, primary=((SPLIT, "standard"),), lower=True, missing=0):
+    def make(name, gains, primary=((SPLIT, "standard"),), lower=True, missing=0, exploratory=False):
         plan = made_up.plan(
-            experiment=name, primary=primary, arms=("standard", SPLIT), budgets=(1000,), lower_is_better=lower
+            experiment=name,
+            primary=primary,
+            arms=("standard", SPLIT),
+            budgets=(1000,),
+            lower_is_better=lower,
+            exploratory=exploratory,
         )
         out = tmp_path / name
         out.mkdir()
@@ -75,9 +82,35 @@ def test_what_was_not_judged_is_left_out_and_told(folder, capsys):
     assert "over 2 experiments" in said
 
 
+def test_brackets_in_a_name_are_just_brackets(folder, capsys):
+    folders = [folder("one", ONE), folder("x [bold] y", TWO)]
+    assert main(["compare", "--pool", *map(str, folders)]) == 0
+    assert "x [bold] y" in capsys.readouterr().out
+
+
+def test_what_claims_nothing_is_left_out(folder, capsys):
+    folders = [folder("one", ONE), folder("two", TWO), folder("around", ONE, exploratory=True)]
+    assert main(["compare", "--pool", *map(str, folders)]) == 0
+    said = capsys.readouterr().out
+    assert "exploratory, left out" in said
+    assert "over 2 experiments" in said
+
+
+def test_it_does_not_care_what_is_called_lab(folder, tmp_path, monkeypatch, capsys):
+    (tmp_path / "lab").write_text("a file", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", "--pool", str(folder("one", ONE)), str(folder("two", TWO))]) == 0
+
+
+def copied(folder):
+    return Path(shutil.copytree(folder, folder.with_name("copy")))
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
+        (lambda folder: [one := folder("one", ONE), copied(one)], "names a folder and its copy"),
+        (lambda folder: [folder("one", ONE), folder("flat", [0.5] * 8)], "flat: differences must differ"),
         (lambda folder: [folder("one", ONE)], "needs at least two comparisons that can be judged, got 1"),
         (lambda folder: [folder("one", ONE)] * 2, "names a folder twice"),
         (

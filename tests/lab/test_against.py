@@ -199,7 +199,7 @@ def test_only_what_means_the_same_is_compared():
         ),
         (lambda: compared(share([]), share([])), "0 examples"),
         (lambda: compared(share([1], per="word"), share([1])), "a score per word and one per example"),
-        (lambda: compared(share([1]), share([1]), resamples=99), "resamples must be at least 100, got 99"),
+        (lambda: compared(share([1]), share([1]), resamples=99), "resamples must be from 100 to 1,000,000, got 99"),
         (lambda: compared(share([1]), share([1]), seed=-1), "seed must be at least 0, got -1"),
     ],
 )

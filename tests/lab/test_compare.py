@@ -193,6 +193,16 @@ def test_runs_on_other_data_are_refused(lab, whole, tmp_path):
     assert (folder / FILE).read_bytes() == before
 
 
+def test_hidden_files_are_no_data(lab, tmp_path):
+    """A file manager may leave some beside those that are read."""
+    texts = quick.texts(tmp_path / "texts")
+    before = Laboratory(lab.plan, texts).data
+    (texts / ".hidden").mkdir()
+    for path in (texts / ".DS_Store", texts / ".hidden" / "notes.txt"):
+        path.write_text("nothing to learn from", encoding="utf-8")
+    assert Laboratory(lab.plan, texts).data == before
+
+
 def test_runs_that_do_not_say_their_data_are_refused(lab, whole, tmp_path):
     for record in read_records(whole[0] / FILE)[:2]:
         append(tmp_path / FILE, replace(record, environment={}))

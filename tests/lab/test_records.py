@@ -62,6 +62,16 @@ def test_a_run_is_kept_once(path):
     assert first.key == Key("made up", "final", "standard", 0, 1e-3, 20_000_000)
 
 
+def test_who_began_first_has_fixed_the_data(path):
+    """Two that began at once, each with its own: the second run is not written, and the first can go on."""
+    first = record(seed=1, environment={"data": "one"})
+    assert append(path, first)
+    with pytest.raises(ValueError, match=r"has runs on other data \(one\), got two: this run is not added"):
+        append(path, record(seed=2, environment={"data": "two"}))
+    assert append(path, record(seed=2, environment={"data": "one"}))
+    assert [one.seed for one in read_records(path)] == [1, 2]
+
+
 @pytest.mark.parametrize("cut", [1, 2, 40, 200])
 def test_a_torn_line_is_passed_over_and_cut_off(path, cut):
     append(path, record())

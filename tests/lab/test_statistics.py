@@ -66,8 +66,9 @@ class TestSignFlip:
         assert sign_flip_p([0.0, 0.0, 0.5]) == 1.0
 
     @settings(max_examples=30, deadline=None)
-    @given(st.lists(st.integers(-999, 999).map(lambda number: number / 1000), min_size=2, max_size=9))
+    @given(st.lists(st.integers(-999, 999).map(lambda number: number / 1024), min_size=2, max_size=9))
     def test_is_scipys(self, differences):
+        """In fractions that add up exactly, for its ties may be parted by rounding."""
         theirs = stats.permutation_test(
             (differences,), np.mean, permutation_type="samples", vectorized=True, n_resamples=np.inf
         )
@@ -257,8 +258,13 @@ class TestEffects:
     def test_needs_a_spread(self):
         with pytest.raises(ValueError, match="got 3 equal ones"):
             standardised_effect([0.1, 0.1, 0.1])
-        with pytest.raises(ValueError, match="at least 2 to have a spread, got 1"):
-            standardised_effect([0.1])
+        with pytest.raises(ValueError, match=r"must be at least 3, .* got 2"):
+            standardised_effect([0.1, 0.2])
+
+    def test_there_may_be_very_many_pairs(self):
+        """Where 2^n is more than any number, too."""
+        many = smallest_detectable(np.random.default_rng(0).normal(size=1100))
+        assert many == pytest.approx(2.8 / math.sqrt(1100), rel=0.05)
 
     def test_tasks_count_alike(self):
         pooled = pooled_effect([0.2, 0.4, 0.9])

@@ -117,6 +117,17 @@ class TestWords:
         found = verdict(one_budget(), broken)
         assert found.sentence == f"not judged: of {SPLIT} against standard, these runs diverged: {SPLIT} seed 7."
 
+    def test_an_arm_that_diverged_at_every_rate_is_named_and_misses_nothing(self):
+        asked = one_budget()
+        grid = [
+            record(key.arm, key.seed, key.lr, 1000, "grid", value=None if key.arm == SPLIT else 2.0, curve=())
+            for key in asked.grid()
+        ]
+        found = verdict(asked, grid)
+        assert found.sentence == f"not judged: {SPLIT} diverged at every rate of the grid."
+        # With a run of the grid to come, nobody knows.
+        assert "0 of 8 pairs" in verdict(asked, grid[:-1]).sentence
+
     @pytest.mark.parametrize("arm", ["standard", SPLIT])
     def test_a_rate_at_the_edge_of_the_grid_is_not_judged(self, arm):
         plan = one_budget()
@@ -164,6 +175,11 @@ class TestWords:
         assert found.word is Word.NO_DIFFERENCE
         assert "ends level with standard" in found.sentence
         assert "p = 1.00)" in found.sentence
+
+    def test_what_differs_in_its_last_bits_does_not_differ(self):
+        found = verdict(one_budget(), runs([-4.5e-13] * 8))
+        assert found.word is Word.NO_DIFFERENCE
+        assert "ends level with standard" in found.sentence
 
 
 class TestHolm:

@@ -43,6 +43,17 @@ def test_ticks_hold_what_they_are_for(one, other):
     assert 2 <= len(found) <= 8
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-12, 1.0, 1e12, 1e300])
+def test_ticks_are_of_any_size(scale):
+    assert ticks(0, 100 * scale) == pytest.approx([scale * one for one in (0, 20, 40, 60, 80, 100)])
+
+
+def test_numbers_that_differ_in_their_last_bits_have_ticks():
+    found = ticks(5.0, 5.0 + 2e-15)
+    assert found[0] < 5 < found[-1]
+    assert found == sorted(set(found))
+
+
 def test_ticks_are_round():
     assert ticks(0, 100) == [0, 20, 40, 60, 80, 100]
     assert ticks(12.3, 48.9) == [10, 20, 30, 40, 50]

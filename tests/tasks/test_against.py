@@ -200,7 +200,7 @@ class TestMistakes:
         ("words", "complaint"),
         [
             (("--against", "nowhere"), "nowhere is no run"),
-            (("--against", "nowhere", "--resamples", "5"), "resamples must be at least 100, got 5"),
+            (("--against", "nowhere", "--resamples", "5"), "resamples must be from 100 to 1,000,000, got 5"),
             (("--against", "nowhere", "--seed", "-1"), "seed must be at least 0, got -1"),
         ],
     )

@@ -109,8 +109,6 @@ def run(words: Sequence[str]) -> int:
         chosen = parse(Compare, words[0 if task is None else 1 :], f"twofold compare {task or ''}".strip())
     except SystemExit:  # --help
         return 0
-    if chosen.out.exists() and not chosen.out.is_dir():
-        raise ValueError(f"{chosen.out} must be a folder, and is a file")
     if chosen.pool:
         if (task, chosen.register) != (None, None) or _said(words):
             raise ValueError("--pool puts finished comparisons together: leave out what is to be compared")
@@ -119,6 +117,10 @@ def run(words: Sequence[str]) -> int:
         if (task, chosen.register) != (None, None) or _said(words):
             raise ValueError("--report writes of the runs that are there: leave out what is to be compared")
         return _told(chosen.report, as_json=chosen.json)
+    if chosen.out.exists() and not chosen.out.is_dir():
+        raise ValueError(f"{chosen.out} must be a folder, and is a file")
+    if chosen.data is not None and chosen.out.resolve().is_relative_to(chosen.data.resolve()):
+        raise ValueError(f"{chosen.out} must not lie in {chosen.data}: the data would not stay what they are")
     if chosen.register is not None:
         return _register(task, chosen, words)
     if task is None:
@@ -255,11 +257,11 @@ def _plan(task: str, chosen: Compare) -> Any:
     options = options_of(task, size)
     rate, metric = options.settings.learning_rate, chosen.metric or task_class(task).metric
     return Plan(
-        experiment=chosen.out.name or "compare",
+        experiment=_word(chosen.out) or "compare",
         question=f"Which of {', '.join(chosen.arms)} does better on {task}?",
         hypothesis="none: a look around",
         task=task,
-        data="the embedded set" if chosen.data is None else chosen.data.name,
+        data="the embedded set" if chosen.data is None else _word(chosen.data),
         metric=metric,
         lower_is_better=is_lower_better(task, metric),
         arms=chosen.arms,
@@ -273,6 +275,11 @@ def _plan(task: str, chosen: Compare) -> Any:
         exploratory=True,
         size=size,
     )
+
+
+def _word(path: Path) -> str:
+    """A file's name, whatever bytes it has."""
+    return os.fsencode(path.name).decode(errors="replace")
 
 
 def _usual_tokens(task: str, data: Path | None, options: Any) -> int:

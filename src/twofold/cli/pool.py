@@ -9,10 +9,14 @@ from typing import Any
 
 def pool(folders: Sequence[Path], *, as_json: bool) -> int:
     """Of each folder the first primary comparison, all of the same two arms; what was not judged is left out."""
+    from twofold.lab.registration import read_registration
     from twofold.lab.statistics import pooled_effect
 
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise ValueError("--pool names a folder twice")
+    plans = [(one.sha256, one.registered) for one in map(read_registration, folders)]
+    if len(set(plans)) < len(plans):
+        raise ValueError("--pool names a folder and its copy: they are one experiment")
     told = [_told(folder) for folder in folders]
     names = sorted({(one["arm"], one["against"]) for one in told})
     if len(names) > 1:
@@ -46,7 +50,11 @@ def _told(folder: Path) -> dict[str, Any]:
     comparison, verdict = study.primary[0]
     sign = -1 if study.plan.lower_is_better else 1
     gains = [sign * one for one in comparison.pairs.differences]
-    is_judged = verdict.word is not Word.NOT_JUDGED and len(gains) > 1
+    is_judged = verdict.word not in (Word.NOT_JUDGED, Word.EXPLORATORY)
+    try:
+        effect = standardised_effect(gains) if is_judged else None
+    except ValueError as error:
+        raise ValueError(f"{folder}: {error}") from error
     return {
         "experiment": study.plan.experiment,
         "arm": comparison.pairs.arm,
@@ -54,7 +62,7 @@ def _told(folder: Path) -> dict[str, Any]:
         "metric": study.plan.metric,
         "pairs": len(gains),
         "gain": sum(gains) / len(gains) if gains else None,
-        "effect": standardised_effect(gains) if is_judged else None,
+        "effect": effect,
         "verdict": verdict.sentence,
     }
 

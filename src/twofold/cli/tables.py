@@ -15,4 +15,5 @@ def scores_table(scores: Mapping[str, float], title: str) -> Table:
 
 
 def show(table: Any) -> None:
-    Console().print(table)
+    # Names are a user's, and brackets in them mean nothing.
+    Console(markup=False).print(table)

@@ -15,7 +15,7 @@ from twofold.lab.statistics import Estimate, mcnemar_p
 from twofold.tasks.tallies import Tally
 
 CONFIDENCE = 0.95
-LEAST_RESAMPLES = 100
+LEAST_RESAMPLES, MOST_RESAMPLES = 100, 1_000_000
 # Examples that are drawn at once.
 AT_ONCE = 2_000_000
 BOOTSTRAP, MCNEMAR = "bootstrap", "McNemar"
@@ -59,8 +59,8 @@ def comparable(ours: Mapping[str, Tally], theirs: Mapping[str, Tally]) -> tuple[
 
 
 def check_resampling(resamples: int, seed: int) -> None:
-    if resamples < LEAST_RESAMPLES:
-        raise ValueError(f"resamples must be at least {LEAST_RESAMPLES}, got {resamples}")
+    if not LEAST_RESAMPLES <= resamples <= MOST_RESAMPLES:
+        raise ValueError(f"resamples must be from {LEAST_RESAMPLES} to {MOST_RESAMPLES:,}, got {resamples}")
     if seed < 0:
         raise ValueError(f"seed must be at least 0, got {seed}")
 

@@ -58,8 +58,10 @@ def work(lab: Laboratory, folder: Path, watcher: Watcher) -> list[Record]:
             return records
         for key in left:
             with _claimed(folder / CLAIMS, key) as is_mine:
-                # Somebody may have finished it since the records were read.
-                if not is_mine or key in {record.key for record in read_records(folder / RECORDS)}:
+                # Somebody may have finished it since the records were read, or begun with other data.
+                newest = read_records(folder / RECORDS)
+                check_data(lab, newest, folder)
+                if not is_mine or key in {record.key for record in newest}:
                     continue
                 watcher.begins(key, left)
                 record = lab.run(key, folder / RUNS / _name(key))

@@ -7,7 +7,7 @@ from twofold.lab.pairs import Pairs, paired
 from twofold.lab.plan import LEAST_PAIRS, Plan
 from twofold.lab.rates import curve_for, rate_curves
 from twofold.lab.records import Record
-from twofold.lab.registration import counted, is_off_budget, listed, unlike
+from twofold.lab.registration import counted, hopeless, is_off_budget, listed, unlike
 from twofold.lab.schedules import Clock, Shortest, clock, shortest_schedule
 from twofold.lab.statistics import MOST_PAIRS, Estimate, holm, sign_flip_p, smallest_detectable, t_interval
 
@@ -37,6 +37,8 @@ class Comparison:
     """The smallest difference that would have been seen, endless where none would."""
     shortest: Shortest | None
     clock: Clock
+    lost: tuple[str, ...]
+    """Of the two, who diverged at every rate of the grid."""
     flaws: tuple[str, ...]
     """Why the runs, though all are there, do not answer what was registered."""
 
@@ -86,6 +88,7 @@ def _comparison(
         detectable=smallest_detectable(found, plan.threshold / primaries) if found else float("inf"),
         shortest=shortest,
         clock=clock(pairs, shortest, lower_is_better=lower),
+        lost=tuple(arm for arm in hopeless(plan, runs) if arm in (pairs.arm, pairs.against)),
         flaws=_flaws(plan, runs, pairs.arm, pairs.against),
     )
 

@@ -1,6 +1,6 @@
 """What a comparison's runs have in common, out of the plan's words: options of model and training, and its arms."""
 
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import UnionType
@@ -36,6 +36,8 @@ FIXED = frozenset(
 RAW = ":raw"
 # Scores of our tasks of which less is better.
 LOWER = ("perplexity", "nats_per_token", "nats_per_character", "bits_per_character", "calibration_error")
+# A whole number above this is a slip of the finger, and more than some of torch's functions take.
+MOST = 2**31
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 
 
@@ -136,10 +138,13 @@ def _of_kind(name: str, value: Any, hint: Any) -> Any:
         value = float(value) if fits else value
     else:
         expected, fits = KINDS[kind], type(value) is kind
+        if fits and kind is int and abs(value) > MOST:
+            expected, fits = f"at most {MOST:,}", False
     if not fits:
         raise ValueError(f"option {name} must be {expected}, got {value!r:.60}")
     return value
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    # A whole number may be larger than any float.
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max

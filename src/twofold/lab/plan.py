@@ -11,6 +11,8 @@ from twofold.lab.statistics import MOST_PAIRS, smallest_p
 
 # With fewer pairs no p is printed, and with fewer rates no optimum can be seen to be one.
 LEAST_PAIRS, LEAST_RATES, MOST_PRIMARY = 8, 4, 2
+# Of a seed, which generators take as 64 bits, and of tokens.
+MOST = 10**18
 _WORDS = ("experiment", "question", "hypothesis", "task", "data", "metric", "baseline", "analysis", "stop_rule")
 
 
@@ -145,8 +147,8 @@ class Plan:
     def _check_numbers(self, name: str, least: int) -> None:
         values = getattr(self, name)
         whole = _is_list(values) and all(isinstance(one, int) and not isinstance(one, bool) for one in values)
-        enough = whole and all(one >= least for one in values) and (bool(values) or name.startswith("grid_"))
-        _check(name, values, f"different whole numbers of at least {least}", enough and _differ(values))
+        fits = whole and all(least <= one <= MOST for one in values) and (bool(values) or name.startswith("grid_"))
+        _check(name, values, f"different whole numbers from {least} to {MOST:,}", fits and _differ(values))
         # Seeds keep their order, by which they are run.
         object.__setattr__(self, name, tuple(values) if name.endswith("seeds") else tuple(sorted(values)))
 

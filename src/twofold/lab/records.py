@@ -166,12 +166,18 @@ def read_records(path: Path, note: Callable[[str], None] = lambda text: None) ->
 
 
 def append(path: Path, record: Record) -> bool:
-    """Add a record, durably; False where the file has one of the same run, which stays."""
+    """Add a record, durably; False where the file has one of the same run, which stays.
+
+    Raises where the others are of other data: whoever began first has fixed them.
+    """
     line = (json.dumps(record.as_json(), ensure_ascii=False, allow_nan=False) + "\n").encode()
     with locked(path) as handle:
         whole = _whole_lines(handle)
         if record.key in map(_key_of, whole.splitlines()):
             return False
+        data, known = record.environment.get("data"), set(map(_data_of, whole.splitlines())) - {None}
+        if data is not None and known - {data}:
+            raise ValueError(f"{path} has runs on other data ({known.pop()}), got {data}: this run is not added")
         # What a killed writer left.
         os.ftruncate(handle, len(whole))
         try:
@@ -210,6 +216,15 @@ def _key_of(line: bytes) -> tuple[Any, ...] | None:
         return tuple(told[name] for name in Key._fields)
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def _data_of(line: bytes) -> str | None:
+    """The digest of what a run learned from, where its line says one."""
+    try:
+        found = json.loads(line)["environment"]["data"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, str) else None
 
 
 def _point(told: Any) -> Point:

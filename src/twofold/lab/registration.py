@@ -117,16 +117,19 @@ def followed(registration: Registration, records: Sequence[Record]) -> list[str]
     # Where the grid says no rate yet, a final run of any is as good.
     tried = {(one.arm, one.seed, one.budget): one.lr for one in ours if one.phase == "final"}
     keys = {record.key for record in ours}
-    asked = set(plan.grid())
+    asked, lost = set(plan.grid()), hopeless(plan, ours)
     for arm in plan.arms:
         for budget in plan.budgets:
             for seed in plan.seeds:
+                if arm in lost:
+                    continue
                 lr = best[arm, budget] or tried.get((arm, seed, budget), NO_RATE)
                 asked.add(Key(plan.experiment, "final", arm, seed, lr, budget))
     names = {name: 0 for record in records if (name := record.experiment) != plan.experiment}
     return [
         *(f"runs of another experiment, {name!r}, are among the records" for name in names),
         *_listed(f"of {len(asked)} runs are missing", (_run(key) for key in sorted(asked - keys))),
+        *_listed("of the arms diverged at every rate of the grid", lost),
         *_listed("runs were not planned", (_run(key) for key in sorted(keys - asked))),
         *_wrong_rates(plan, ours, best),
         *_listed(
@@ -148,6 +151,17 @@ def followed(registration: Registration, records: Sequence[Record]) -> list[str]
         *_silent(ours),
         *_early(registration, ours),
         *_unlike(plan, counted(plan, ours)),
+    ]
+
+
+def hopeless(plan: Plan, records: Sequence[Record]) -> list[str]:
+    """Arms whose grid is whole and says no rate: they diverged at every one, and are not compared."""
+    keys = {record.key for record in records}
+    curves = rate_curves(records, lower_is_better=plan.lower_is_better)
+    return [
+        arm
+        for arm in plan.arms
+        if all(key in keys for key in plan.grid() if key.arm == arm) and rate_for(curves, arm, plan.end) is None
     ]
 
 

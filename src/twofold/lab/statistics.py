@@ -122,7 +122,8 @@ def smallest_detectable(differences: Sequence[float], threshold: float = 0.05, p
         raise ValueError(f"threshold must be between 0 and 1, power above it and below 1, got {threshold} and {power}")
     pairs, spread = len(found), float(found.std(ddof=1)) if len(found) > 1 else math.inf
     # p is a multiple of 2 / 2^n; the slack is for thresholds that are such a multiple but for rounding.
-    level = math.floor(threshold / smallest_p(pairs) + 1e-9) * smallest_p(pairs)
+    step = smallest_p(min(pairs, 50))
+    level = math.floor(threshold / step + 1e-9) * step
     if pairs == 1 or level == 0:
         return math.inf
     edge = stats.t.ppf(1 - level / 2, pairs - 1)
@@ -138,8 +139,8 @@ def smallest_detectable(differences: Sequence[float], threshold: float = 0.05, p
 def standardised_effect(differences: Sequence[float]) -> float:
     """Mean difference in standard deviations of the differences, with Hedges' correction for few pairs."""
     found = _checked(differences)
-    if len(found) < 2:
-        raise ValueError("differences must be at least 2 to have a spread, got 1")
+    if len(found) < 3:
+        raise ValueError(f"differences must be at least 3, for the correction of two is to nothing, got {len(found)}")
     if not found.any():
         return 0.0
     spread = float(found.std(ddof=1))

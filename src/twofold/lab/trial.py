@@ -286,8 +286,10 @@ def _uniform(lengths: Sequence[int], *, is_causal: bool) -> float:
 
 
 def _digest(data: Path) -> str:
-    """Of all files of a folder, or of one: records of other data must not be taken for these."""
+    """Of all files of a folder that are not hidden, or of one: records of other data must not be taken for these."""
     files = sorted(path for path in data.rglob("*") if path.is_file()) if data.is_dir() else [data]
+    # What is hidden no reader reads, and a file manager may leave it there.
+    files = [path for path in files if not any(part.startswith(".") for part in path.relative_to(data).parts)]
     digest = hashlib.sha256()
     for path in files:
         with path.open("rb") as file:

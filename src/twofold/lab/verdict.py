@@ -74,6 +74,8 @@ def _why_not_judged(comparison: Comparison) -> str | None:
     if pairs.diverged:
         names = ", ".join(f"{arm} seed {seed}" for arm, seed in pairs.diverged)
         return f"of {pairs.arm} against {pairs.against}, these runs diverged: {names}"
+    if comparison.lost:
+        return f"{' and '.join(comparison.lost)} diverged at every rate of the grid"
     if not comparison.is_whole:
         return f"{len(pairs.runs)} of {comparison.planned} pairs of {pairs.arm} and {pairs.against} are there"
     # Where nothing is claimed, it is enough that the report names them.
@@ -92,7 +94,14 @@ def _word(plan: Plan, comparison: Comparison) -> Word:
 
 def _is_clear(plan: Plan, comparison: Comparison) -> bool:
     interval, p = comparison.adjusted_difference, comparison.adjusted_p
-    return interval is not None and p is not None and interval.excludes(0.0) and p <= plan.threshold
+    if interval is None or p is None or _is_level(interval.mean):
+        return False
+    return interval.excludes(0.0) and p <= plan.threshold
+
+
+def _is_level(mean: float) -> bool:
+    """The mean of equal runs may be off zero in its last bits."""
+    return math.isclose(mean, 0.0, abs_tol=1e-12)
 
 
 def _is_gain(plan: Plan, comparison: Comparison) -> bool:
@@ -115,9 +124,7 @@ def _difference(plan: Plan, comparison: Comparison) -> str:
         told.append(f"p = {number(comparison.adjusted_p)}{after}")
     elif comparison.p is not None:
         told.append(f"unadjusted p = {number(comparison.p)}")
-    # The mean of equal runs may be off zero in its last bits.
-    is_level = math.isclose(mean, 0.0, abs_tol=1e-12)
-    place = "level with" if is_level else f"{number(abs(mean))} {'below' if mean < 0 else 'above'}"
+    place = "level with" if _is_level(mean) else f"{number(abs(mean))} {'below' if mean < 0 else 'above'}"
     return f"{pairs.arm} ends {place} {pairs.against} in {plan.metric} ({', '.join(told)})"
 
 

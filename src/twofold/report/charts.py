@@ -229,13 +229,15 @@ def heat_map(
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
     """Round numbers around all from low to high, some five of them."""
-    if not high > low:
+    # Numbers that differ in their last bits are the same number.
+    if high - low <= 1e-12 * max(abs(low), abs(high)):
         low, high = low - 0.5, low + 0.5
     rough = (high - low) / about
     power = 10 ** math.floor(math.log10(rough))
     step = power * next(nice for nice in (1, 2, 2.5, 5, 10) if power * nice >= rough * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(number * step, 10) for number in range(first, last + 1)]
+    digits = max(0, 2 - math.floor(math.log10(step)))
+    return [round(number * step, digits) for number in range(first, last + 1)]
 
 
 def short(value: float) -> str:

@@ -26,7 +26,13 @@ def write_report(folder: Path) -> list[Path]:
     texts |= {f"figures/{figure.name}.svg": alone(figure.picture) for figure in drawn}
     (folder / "figures").mkdir(exist_ok=True)
     for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        # Whole or not at all: an older report is better than a piece of a new one.
+        aside = folder / f"{name}.writing"
+        try:
+            aside.write_text(text, encoding="utf-8")
+            aside.replace(folder / name)
+        finally:
+            aside.unlink(missing_ok=True)
     return [folder / name for name in texts]
 
 
