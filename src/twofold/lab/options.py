@@ -1,12 +1,12 @@
 """What a comparison's runs have in common, out of the plan's words: options of model and training, and its arms."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from twofold.lab.arms import ARMS, Arm
+from twofold.lab.records import is_number
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.runs import task_class
 from twofold.training.settings import Settings
@@ -131,10 +131,10 @@ def _of_kind(name: str, value: Any, hint: Any) -> Any:
     if get_origin(kind) is Literal:
         expected, fits = f"one of {', '.join(get_args(kind))}", value in get_args(kind)
     elif get_origin(kind) is tuple:
-        expected, fits = "a list of numbers", isinstance(value, list | tuple) and all(map(_is_number, value))
+        expected, fits = "a list of numbers", isinstance(value, list | tuple) and all(map(is_number, value))
         value = tuple(value) if fits else value
     elif kind is float:
-        expected, fits = KINDS[float], _is_number(value)
+        expected, fits = KINDS[float], is_number(value)
         value = float(value) if fits else value
     else:
         expected, fits = KINDS[kind], type(value) is kind
@@ -143,8 +143,3 @@ def _of_kind(name: str, value: Any, hint: Any) -> Any:
     if not fits:
         raise ValueError(f"option {name} must be {expected}, got {value!r:.60}")
     return value
-
-
-def _is_number(value: Any) -> bool:
-    # A whole number may be larger than any float.
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max

@@ -1,12 +1,11 @@
 """What an experiment will be, written down and checked before it runs."""
 
-import sys
 import tomllib
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from twofold.lab.records import Key
+from twofold.lab.records import Key, is_number
 from twofold.lab.statistics import MOST_PAIRS, smallest_p
 
 # With fewer pairs no p is printed, and with fewer rates no optimum can be seen to be one.
@@ -63,14 +62,12 @@ class Plan:
         _check("baseline", self.baseline, f"one of the arms {list(self.arms)}", self.baseline in self.arms)
         for name, least in (("seeds", 0), ("grid_seeds", 0), ("budgets", 1), ("grid_budgets", 1)):
             self._check_numbers(name, least)
-        rates = _is_list(self.lrs) and all(_is_number(lr) and lr > 0 for lr in self.lrs)
+        rates = _is_list(self.lrs) and all(is_number(lr) and lr > 0 for lr in self.lrs)
         _check("lrs", self.lrs, "different numbers above 0", rates and _differ(self.lrs))
         object.__setattr__(self, "lrs", tuple(sorted(float(lr) for lr in self.lrs)))
-        _check(
-            "threshold", self.threshold, "between 0 and 0.5", _is_number(self.threshold) and 0 < self.threshold < 0.5
-        )
+        _check("threshold", self.threshold, "between 0 and 0.5", is_number(self.threshold) and 0 < self.threshold < 0.5)
         within = self.rivals_within
-        _check("rivals_within", within, "a number above 0", within is None or (_is_number(within) and within > 0))
+        _check("rivals_within", within, "a number above 0", within is None or (is_number(within) and within > 0))
         _check("size", self.size, "a table of words and numbers", _is_plain(self.size))
         object.__setattr__(self, "arms", tuple(self.arms))
         self._check_primary()
@@ -191,11 +188,6 @@ def _are_names(value: Any) -> bool:
 
 def _differ(values: Any) -> bool:
     return len(set(values)) == len(values)
-
-
-def _is_number(value: Any) -> bool:
-    # A whole number may be larger than any float.
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _check(name: str, value: Any, expected: str, holds: bool) -> None:

@@ -94,10 +94,10 @@ class Record:
             _check(name, value, f"a whole number of at least {least}", _is_whole(value) and value >= least)
         for name in ("lr", "seconds"):
             value = getattr(self, name)
-            _check(name, value, "a number above 0", _is_number(value) and value > 0)
+            _check(name, value, "a number above 0", is_number(value) and value > 0)
         for name in ("value", "peak_memory", "gradient_tail", "uniform_self_weight", "test"):
             value = getattr(self, name)
-            _check(name, value, "a finite number or null", value is None or _is_number(value))
+            _check(name, value, "a finite number or null", value is None or is_number(value))
         _check("environment", self.environment, "an object", isinstance(self.environment, Mapping))
         # Lists as JSON has them are made what they are meant as.
         object.__setattr__(self, "curve", tuple(_point(point) for point in _list("curve", self.curve)))
@@ -229,19 +229,19 @@ def _data_of(line: bytes) -> str | None:
 
 def _point(told: Any) -> Point:
     shape = isinstance(told, list | tuple) and len(told) == 3
-    _check("curve", told, "points of tokens, seconds and value", shape and all(map(_is_number, told)))
+    _check("curve", told, "points of tokens, seconds and value", shape and all(map(is_number, told)))
     return Point(*told)
 
 
 def _self_weight(told: Any) -> SelfWeight:
-    shape = isinstance(told, list | tuple) and len(told) == 2 and _is_number(told[0])
+    shape = isinstance(told, list | tuple) and len(told) == 2 and is_number(told[0])
     layers = told[1] if shape and isinstance(told[1], list | tuple) else ()
-    _check("self_weights", told, "points of tokens and a number a layer", bool(layers) and all(map(_is_number, layers)))
+    _check("self_weights", told, "points of tokens and a number a layer", bool(layers) and all(map(is_number, layers)))
     return SelfWeight(told[0], tuple(layers))
 
 
 def _length(told: Any) -> Length:
-    shape = isinstance(told, list | tuple) and len(told) == 2 and _is_whole(told[0]) and _is_number(told[1])
+    shape = isinstance(told, list | tuple) and len(told) == 2 and _is_whole(told[0]) and is_number(told[1])
     _check("beyond", told, "pairs of a whole number and a value", shape and told[0] >= 1)
     return Length(*told)
 
@@ -251,13 +251,14 @@ def _list(name: str, value: Any) -> list[Any] | tuple[Any, ...]:
     return value
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a value of a file is a number that there can be, and not a truth value."""
     # A whole number may be larger than any float.
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and _is_number(value)
+    return isinstance(value, int) and is_number(value)
 
 
 def _check(name: str, value: Any, expected: str, holds: Any) -> None:
