@@ -280,7 +280,7 @@ def test_a_number_that_is_none_ends_the_run(tmp_path):
         ),
         (
             {"changes": {"report_to": "trackio"}},
-            r"report_to trackio needs trackio, .*: pip install 'twofold\[trackio\]'",
+            r"report_to trackio needs trackio, .*: pip install '\.\[trackio\]'",
         ),
     ],
 )
