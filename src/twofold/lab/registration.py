@@ -118,11 +118,9 @@ def followed(registration: Registration, records: Sequence[Record]) -> list[str]
     tried = {(one.arm, one.seed, one.budget): one.lr for one in ours if one.phase == "final"}
     keys = {record.key for record in ours}
     asked, lost = set(plan.grid()), hopeless(plan, ours)
-    for arm in plan.arms:
+    for arm in (arm for arm in plan.arms if arm not in lost):
         for budget in plan.budgets:
             for seed in plan.seeds:
-                if arm in lost:
-                    continue
                 lr = best[arm, budget] or tried.get((arm, seed, budget), NO_RATE)
                 asked.add(Key(plan.experiment, "final", arm, seed, lr, budget))
     names = {name: 0 for record in records if (name := record.experiment) != plan.experiment}
