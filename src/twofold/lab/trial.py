@@ -250,8 +250,7 @@ class _Looks:
             for before, after in pairwise(steps)
         ] or [steps[-1]["seconds"] / steps[-1]["step"]]
         pace = max(median(paces), 1e-9)
-        # Where a batch holds no input_ids, as of pictures, nobody has counted.
-        tokens = {line["step"]: line["tokens"] or round(line["step"] * self.lab.tokens_a_step) for line in steps}
+        tokens = {line["step"]: line["tokens"] for line in steps}
         curve = [Point(tokens[step], step * pace, value) for step, value in looks.items() if step in tokens]
         return curve, steps[-1]["step"] * pace, [line["gradient_norm"] for line in steps]
 

@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader
 
 from twofold.training.distribution import Processes
 from twofold.training.order import shares
+from twofold.training.packing import NO_LABEL
 from twofold.training.settings import Settings
 from twofold.training.streaming import Numbered
 
@@ -23,11 +24,13 @@ class Piece(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Tokens that are no padding, where the batch says which are."""
-        mask, ids = self.batch.get("attention_mask"), self.batch.get("input_ids")
-        if not self.counts or not isinstance(ids, Tensor):
+        """Tokens that are no padding, where the batch says which are: those read or, of pictures, those written."""
+        if not self.counts:
             return 0
-        return int((mask != 0).sum()) if isinstance(mask, Tensor) else ids.numel()
+        mask, ids, labels = (self.batch.get(name) for name in ("attention_mask", "input_ids", "labels"))
+        if isinstance(ids, Tensor):
+            return int((mask != 0).sum()) if isinstance(mask, Tensor) else ids.numel()
+        return int((labels != NO_LABEL).sum()) if isinstance(labels, Tensor) else 0
 
 
 def fed(
