@@ -13,6 +13,7 @@ from twofold.tasks.bm25 import bm25
 from twofold.tasks.index import Index, read_index
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.retrieval import LONGEST, Retrieval, Search, ranking_scores
+from twofold.training.feeding import Piece
 from twofold.training.run import train_task
 from twofold.training.settings import Settings
 
@@ -214,3 +215,13 @@ def test_bad_files_are_named(tmp_path, name, line, message):
     with pytest.raises(ValueError, match=message):
         train_task("retrieval", folder=tmp_path / "run", options=ModelOptions(), settings=QUICK, data=tmp_path)
     assert not (tmp_path / "run").exists()
+
+
+def test_tokens_of_a_row_are_those_of_training_on_average():
+    """A plan's budget is made of the former, and a run counts the latter."""
+    train = Retrieval.examples(None).train[:200]
+    task = Retrieval.prepared(train)
+    rows = task.rows(train)
+    torch.manual_seed(0)
+    seen = [Piece(task.collate(rows), counts=True).tokens for _ in range(20)]
+    assert sum(seen) / 20 == pytest.approx(sum(map(task.tokens_of, rows)), rel=0.01)

@@ -8,6 +8,7 @@ batch is computed in one piece (`accumulate` 1).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 from typing import Any, Self
 
 import torch
@@ -32,6 +33,8 @@ LONGEST = 256
 HIDDEN = 0.1
 # Share of questions for which a training batch asks in the document's own words: shared words are to count.
 QUOTED = 0.5
+# How much of a document is then asked for.
+KEPT = 1 / 3
 TOP = 10
 
 Ranking = list[tuple[Document, float]]
@@ -92,6 +95,11 @@ class Retrieval(Task[Search]):
             "input_ids": self._read(example.query.text),
             "relevant": {name: self._read(example.documents[name].text) for name in relevant},
         }
+
+    def tokens_of(self, row: Features) -> float:
+        # The tokens at a document's ends are always asked for.
+        quoted = mean(2 + KEPT * (len(tokens) - 2) for tokens in row["relevant"].values())
+        return QUOTED * quoted + (1 - QUOTED) * len(row["input_ids"])
 
     def collate(self, batch: Sequence[Features]) -> dict[str, Tensor]:
         """Questions with one of their documents each, a document that several share once."""
@@ -211,5 +219,5 @@ def _line(text: str, width: int = 80) -> str:
 
 def _some(tokens: list[int]) -> list[int]:
     """About a third of a text's tokens, between those at its ends, in their order."""
-    kept = (torch.rand(len(tokens)) < 1 / 3).tolist()
+    kept = (torch.rand(len(tokens)) < KEPT).tolist()
     return [tokens[0], *(token for token, keep in zip(tokens[1:-1], kept, strict=False) if keep), tokens[-1]]

@@ -83,8 +83,8 @@ class Task(ABC, Generic[Example]):
         """What training goes through: an example a row, unless a task cuts them otherwise."""
         return [self.features(example) for example in examples]
 
-    def tokens_of(self, row: Features) -> int:
-        """How many tokens training sees of a row."""
+    def tokens_of(self, row: Features) -> float:
+        """How many tokens training sees of a row; the mean, where chance decides."""
         return len(row["input_ids"])
 
     def collate(self, batch: Sequence[Features]) -> dict[str, Tensor]:
