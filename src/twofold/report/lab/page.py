@@ -77,9 +77,7 @@ def _followed(study: Study) -> Markup:
     if not study.departures:
         return tag("p", "The plan was registered before the first run, and followed.", class_="quiet")
     lines = tag("ul", *(tag("li", departure) for departure in study.departures))
-    count = len(study.departures)
-    said = f"The plan was not followed in {count} point{'s' * (count > 1)}:"
-    return joined(tag("p", said, class_="departed"), lines)
+    return joined(tag("p", "Not, or not yet, as planned:", class_="departed"), lines)
 
 
 def _section(one: Table, below: list[Figure]) -> Markup:

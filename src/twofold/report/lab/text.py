@@ -11,7 +11,7 @@ def lab_text(study: Study, drawn: Sequence[Figure]) -> str:
     """The whole file."""
     plan, registration = study.plan, study.registration
     if study.departures:
-        kept = ["The plan was not followed in these points:", "", *(f"- {_plain(line)}" for line in study.departures)]
+        kept = ["Not, or not yet, as planned:", "", *(f"- {_plain(line)}" for line in study.departures)]
     else:
         kept = ["The plan was registered before the first run, and followed."]
     lines = [
