@@ -183,6 +183,42 @@ def test_steps_on_a_gpu_are_the_causal_pass(kind):
 
 
 @pytest.mark.gpu
+def test_a_replayed_chain_of_steps():
+    """Kernels overlap where the GPU can; each step asks by what the last one found, so that none may come too early."""
+    steps, past, B, H, D = 6, 3000, 2, 4, 64
+    first, *news = (torch.randn(B, H, steps, D, device="cuda", dtype=torch.float16) for _ in range(5))
+    key_cache, value_cache = (torch.randn(B, H, past + steps, D, device="cuda", dtype=torch.float16) for _ in range(2))
+
+    def chain():
+        asked = [first[:, :, :1]]
+        for t in range(steps):
+            asked.append(
+                attend_and_write(asked[-1], *cut(news, slice(t, t + 1)), key_cache, value_cache, past + t, 1.0)
+            )
+        return asked
+
+    graph = torch.cuda.CUDAGraph()
+    with torch.no_grad():
+        chain()
+        with torch.cuda.graph(graph):
+            asked = chain()
+    found = []
+    for _ in range(50):
+        for tensor in asked[1:]:
+            tensor.fill_(float("nan"))
+        graph.replay()
+        found.append(torch.cat(asked[1:], dim=2))
+    assert all(torch.equal(one, found[0]) for one in found)
+    assert torch.equal(key_cache[:, :, past:], news[0])
+    keys, values, own_keys, own_values = (t.double() for t in (key_cache, value_cache, *news[2:]))
+    for t in range(steps):
+        seen, own = slice(past + t), slice(t, t + 1)
+        scores = asked[t].double() @ torch.cat([keys[:, :, seen], own_keys[:, :, own]], dim=2).mT
+        exact = scores.softmax(-1) @ torch.cat([values[:, :, seen], own_values[:, :, own]], dim=2)
+        torch.testing.assert_close(asked[t + 1].double(), exact, rtol=3e-3, atol=3e-3)
+
+
+@pytest.mark.gpu
 def test_a_layer_steps_by_the_kernel(monkeypatch):
     from twofold import SplitSelfAttention
     from twofold.attention.cache import KeyValueBuffer
