@@ -75,7 +75,7 @@ import torch
 from twofold import SplitSelfAttention, self_weight, split_attention, split_attention_weights
 from twofold.attention import AdditiveAttention, CrossAttention, KeyValueBuffer, Rotary
 tensors = [torch.randn(1, 2, 5, 4, requires_grad=True) for _ in range(5)]
-for backend in ("reference", "columns", "shifted"):
+for backend in ("reference", "columns", "dense", "shifted"):
     split_attention(*tensors, is_causal=True, backend=backend).sum().backward()
 self_weight(*tensors[:3]), split_attention_weights(*tensors[:3])
 layer = SplitSelfAttention(8, 2, rotary=Rotary(width=4), qk_norm=True)

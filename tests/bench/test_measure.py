@@ -66,5 +66,5 @@ def test_a_wrong_kernel_is_never_timed(monkeypatch, dtype, wrong):
 
 @pytest.mark.parametrize("dtype", attention.DTYPES)
 def test_a_right_kernel_is_timed_in_every_dtype(dtype):
-    rows = list(attention.rows_of(case(dtype=dtype, tokens=300), rounds=1, backends=["shifted"]))
+    rows = list(attention.rows_of(case(dtype=dtype, tokens=800), rounds=1, backends=["shifted"]))
     assert [row["pass"] for row in rows] == ["fwd", "fwd+bwd"]

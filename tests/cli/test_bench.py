@@ -43,7 +43,7 @@ def test_writes_the_agreed_format(tmp_path, capsys):
         for kind in ("split_key", "split_kv")
         for causal in (True, False)
         for passes in ("fwd", "fwd+bwd")
-        for backend in ("shifted", "columns")
+        for backend in ("shifted", "dense", "columns")
     }
     for row in results["rows"]:
         for field, kind in FIELDS.items():

@@ -2,4 +2,4 @@
 
 from twofold.kernels.api import Backend
 
-PORTABLE = [Backend.REFERENCE, Backend.COLUMNS, Backend.SHIFTED]
+PORTABLE = [Backend.REFERENCE, Backend.COLUMNS, Backend.DENSE, Backend.SHIFTED]

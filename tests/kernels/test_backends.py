@@ -16,7 +16,7 @@ from tests.kernels.portable import PORTABLE
 from twofold import self_weight, split_attention, split_attention_weights
 from twofold.kernels.api import Backend
 
-FAST = [Backend.COLUMNS, Backend.SHIFTED]
+FAST = [Backend.COLUMNS, Backend.DENSE, Backend.SHIFTED]
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 NAMES = ("out", "query", "key", "value", "self_key", "self_value")
 
@@ -99,7 +99,7 @@ class TestErrorBudget:
         )
         assert_within(ours, library, exact, dtype, 3.0 if device == "cuda" and dtype == torch.float32 else 1.5)
 
-    @pytest.mark.parametrize("backend", [Backend.SHIFTED, Backend.REFERENCE])
+    @pytest.mark.parametrize("backend", [Backend.DENSE, Backend.SHIFTED, Backend.REFERENCE])
     @pytest.mark.parametrize("layout", ["projected", "plain"])
     def test_split_pairs_err_like_columns(self, layout, backend, device, causal, dtype, sharpness):
         if not serves(backend, device, dtype):
@@ -178,7 +178,7 @@ def test_any_call_that_several_backends_serve_has_one_answer(data):
         "enable_gqa": True,
     }
     exact = split_attention(q, k, v, backend="reference", **options)
-    for backend in ("columns", "shifted", "auto"):
+    for backend in ("columns", "dense", "shifted", "auto"):
         torch.testing.assert_close(split_attention(q, k, v, backend=backend, **options), exact, atol=1e-11, rtol=1e-11)
     del options["self_value"]
     own = split_attention_weights(q, k, **options).diagonal(offset=S - T, dim1=-2, dim2=-1)
@@ -234,7 +234,7 @@ def test_softcap_bends_every_score_the_own_one_too(backend):
     torch.testing.assert_close(split_attention(q, k, v, own_k, own_v, softcap=3.0, backend=backend), expected)
 
 
-@pytest.mark.parametrize("backend", ["reference", "columns", "auto"])
+@pytest.mark.parametrize("backend", ["reference", "columns", "dense", "auto"])
 def test_values_may_be_wider_than_keys(backend):
     q, k, _, own_k, _ = tensors(2, 4, 2, 7, 9, 4)
     v, own_v = torch.randn(2, 2, 9, 11, dtype=torch.float64), torch.randn(2, 2, 7, 11, dtype=torch.float64)

@@ -138,7 +138,10 @@ CASES = {
         {name: randn(2, 4, 7, 0) for name in ("query", "key", "self_key")},
         "query must have a head width D of at least 1, got 0",
     ),
-    "backend": ({"backend": "flash"}, "backend must be one of auto, reference, columns, shifted, triton, got 'flash'"),
+    "backend": (
+        {"backend": "flash"},
+        "backend must be one of auto, reference, columns, dense, shifted, triton, got 'flash'",
+    ),
 }
 
 
@@ -196,27 +199,30 @@ class TestANamedBackendNeverFallsBack:
         tensors = [torch.randn(1, 1, 4, 8) for _ in range(5)]
         split_attention(*tensors, backend=backend, **changes)
 
-    @pytest.mark.parametrize("backend", ["columns", "shifted"])
+    @pytest.mark.parametrize("backend", ["columns", "dense", "shifted"])
     def test_softcap(self, backend):
         with pytest.raises(ValueError, match=f"backend '{backend}' cannot serve this call: softcap is not part of"):
             self.call(backend, softcap=5.0)
 
-    def test_shifted_dropout(self):
-        with pytest.raises(ValueError, match="backend 'shifted' cannot serve this call: dropout would"):
-            self.call("shifted", dropout_p=0.1)
+    @pytest.mark.parametrize("backend", ["dense", "shifted"])
+    def test_dropout(self, backend):
+        with pytest.raises(ValueError, match=f"backend '{backend}' cannot serve this call: dropout"):
+            self.call(backend, dropout_p=0.1)
 
-    def test_shifted_learned_mask(self):
-        with pytest.raises(ValueError, match=r"backend 'shifted' cannot serve .* attn_mask requires a gradient"):
-            self.call("shifted", attn_mask=torch.randn(4, 4, requires_grad=True))
+    @pytest.mark.parametrize("backend", ["dense", "shifted"])
+    def test_a_learned_mask(self, backend):
+        with pytest.raises(ValueError, match=f"backend '{backend}' cannot serve .* attn_mask requires a gradient"):
+            self.call(backend, attn_mask=torch.randn(4, 4, requires_grad=True))
 
     def test_shifted_wide_values(self):
         with pytest.raises(ValueError, match=r"needs values as wide as keys \(16\), got 8"):
             split_attention(**good(backend="shifted"))
 
-    def test_shifted_cross_attention(self):
+    @pytest.mark.parametrize("backend", ["dense", "shifted"])
+    def test_cross_attention(self, backend):
         q, k = torch.randn(1, 1, 5, 4), torch.randn(1, 1, 3, 4)
         with pytest.raises(ValueError, match="with fewer keys than queries there is no own slot"):
-            split_attention(q, k, k, backend="shifted")
+            split_attention(q, k, k, backend=backend)
 
     def test_shifted_elsewhere(self):
         tensors = [torch.empty(1, 1, 4, 8, device="meta") for _ in range(5)]

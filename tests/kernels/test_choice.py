@@ -11,9 +11,9 @@ from twofold.kernels.api import Backend, choose
 from twofold.kernels.checks import check
 
 
-def call(split=True, T=128, S=128, **options):
-    tensors = [torch.randn(1, 2, n, 8) for n in (T, S, S)]
-    own = [torch.randn(1, 2, T, 8) for _ in range(2)] if split else [None, None]
+def call(split=True, B=1, T=128, S=128, **options):
+    tensors = [torch.zeros(1, 2, n, 8).expand(B, -1, -1, -1) for n in (T, S, S)]
+    own = [torch.zeros(1, 2, T, 8).expand(B, -1, -1, -1) for _ in range(2)] if split else [None, None]
     return check(*tensors, *own, **options)
 
 
@@ -21,19 +21,20 @@ def call(split=True, T=128, S=128, **options):
     ("made", "backend", "reason"),
     [
         (
-            lambda: call(T=500, S=500, is_causal=True),
+            lambda: call(T=900, S=900, is_causal=True),
             Backend.SHIFTED,
             "the fastest where it was measured (cpu, float32",
         ),
-        (lambda: call(T=500, S=500, window=3), Backend.SHIFTED, "the fastest where it was measured"),
-        (lambda: call(T=40, S=40), Backend.COLUMNS, "the fastest where it was measured"),
+        (lambda: call(T=900, S=900, window=3), Backend.SHIFTED, "the fastest where it was measured"),
+        (lambda: call(T=40, S=40), Backend.DENSE, "the fastest where it was measured"),
+        (lambda: call(B=4097, T=128, S=128), Backend.SHIFTED, "dense would hold more than 16,777,216 weights"),
         (lambda: call(T=9, S=9), Backend.COLUMNS, "the fastest where it was measured"),
         (lambda: call(T=9, S=9, softcap=1.0), Backend.REFERENCE, "only the reference applies a softcap"),
         (lambda: call(split=False, is_causal=True), Backend.COLUMNS, "nothing is split"),
         (lambda: call(split=False, T=128, S=4), Backend.COLUMNS, "nothing is split"),
         (lambda: call(split=False, attn_mask=torch.ones(128, 128) > 0), Backend.COLUMNS, "nothing is split"),
-        (lambda: call(split=False, T=500, S=500, window=9), Backend.SHIFTED, "the fastest where it was measured"),
-        (lambda: call(split=False, T=8, S=500, is_causal=True), Backend.SHIFTED, "the fastest where it was measured"),
+        (lambda: call(split=False, T=900, S=900, window=9), Backend.SHIFTED, "the fastest where it was measured"),
+        (lambda: call(split=False, T=8, S=900, is_causal=True), Backend.SHIFTED, "the fastest where it was measured"),
         (lambda: call(dropout_p=0.1), Backend.COLUMNS, "shifted cannot serve: dropout"),
         (lambda: call(softcap=2.0), Backend.REFERENCE, "only the reference applies a softcap"),
         (lambda: call(split=False, softcap=2.0), Backend.REFERENCE, "only the reference applies a softcap"),

@@ -101,8 +101,9 @@ def test_empty_tensors_give_empty_answers(shape):
     columns = split_attention(*inputs, backend="columns")
     assert columns.shape == (B, H, T, 4)
     assert all((grad == 0).all() for grad in torch.autograd.grad(columns.sum(), inputs))
-    with pytest.raises(ValueError, match="backend 'shifted' cannot serve this call: a dimension is 0"):
-        split_attention(*inputs, backend="shifted")
+    for backend in ("dense", "shifted"):
+        with pytest.raises(ValueError, match=f"backend '{backend}' cannot serve this call: a dimension is 0"):
+            split_attention(*inputs, backend=backend)
 
 
 def test_cross_attention_to_nothing_is_zero():
@@ -190,12 +191,12 @@ def test_self_weight_never_holds_all_weights(options):
     assert peak_bytes(work, torch.device("cpu")) < 40e6
 
 
-def test_self_weight_refuses_columns():
+@pytest.mark.parametrize("backend", ["columns", "dense"])
+def test_self_weight_refuses_what_holds_all_weights(backend):
     q, k, *_ = five()
-    with pytest.raises(
-        ValueError, match="backend must be auto, reference, shifted or triton: columns would hold T x T"
-    ):
-        self_weight(q, k, backend="columns")
+    said = f"backend must be auto, reference, shifted or triton: {backend} would hold T x T"
+    with pytest.raises(ValueError, match=said):
+        self_weight(q, k, backend=backend)
 
 
 def test_self_weight_has_the_gradient_of_the_diagonal():
@@ -292,8 +293,9 @@ def test_keys_with_a_common_offset_keep_their_digits():
     """Logits around 90: exp(s - lse) would lose what both share."""
     inputs = [torch.randn(2, 2, 64, 16) * s + o for s, o in ((0.3, 3), (0.3, 7.5), (1, 0), (0.3, 7.5), (1, 0))]
     exact = gradients(inputs, torch.float64, is_causal=True, backend="reference")
-    for found, truth in zip(gradients(inputs, is_causal=True, backend="shifted"), exact, strict=True):
-        assert (found - truth).norm() / truth.norm() < 1e-4
+    for backend in ("dense", "shifted"):
+        for found, truth in zip(gradients(inputs, is_causal=True, backend=backend), exact, strict=True):
+            assert (found - truth).norm() / truth.norm() < 1e-4
 
 
 def test_forward_mode_differentiation_is_right_or_refused():
@@ -307,8 +309,28 @@ def test_forward_mode_differentiation_is_right_or_refused():
 
     torch.testing.assert_close(tangent("auto"), tangent("reference"))
     assert tangent("auto").abs().max() > 0
-    with pytest.raises(ValueError, match="forward-mode differentiation is not part of the op"):
-        tangent("shifted")
+    for backend in ("dense", "shifted"):
+        with pytest.raises(ValueError, match="forward-mode differentiation is not part of the op"):
+            tangent(backend)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("tokens", [6, 40, 300])
+def test_gradients_of_each_example_by_torch_func(tokens):
+    """What makes no use of torch's own functions alone is not transformed, and not taken."""
+    inputs = five(T=tokens, S=tokens)
+
+    def loss(own_k, rest):
+        q, k, v, own_v = (one[None] for one in rest)
+        return split_attention(q, k, v, own_k[None], own_v, is_causal=True).square().sum()
+
+    q, k, v, own_k, own_v = inputs
+    found = torch.func.vmap(torch.func.grad(loss))(own_k, (q, k, v, own_v))
+    own_k.requires_grad_()
+    (exact,) = torch.autograd.grad(split_attention(*inputs, is_causal=True, backend="reference").square().sum(), own_k)
+    torch.testing.assert_close(found, exact)
+    with pytest.raises(ValueError, match=r"torch\.func does not see through"):
+        torch.func.grad(lambda x: split_attention(q, k, v, x, own_v, backend="dense").sum())(own_k.detach())
 
 
 def test_a_window_wider_than_any_number_is_no_window():

@@ -49,12 +49,13 @@ def test_compile_keeps_one_graph(backend, options):
 @pytest.mark.needs("g++")
 @pytest.mark.usefixtures("_fresh_compiler")
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_compile_to_machine_code(dynamic):
+@pytest.mark.parametrize("lengths", [(9, 14), (40, 60)])
+def test_compile_to_machine_code(lengths, dynamic):
     def loss(*tensors):
         return split_attention(*tensors, is_causal=True).square().sum()
 
     compiled = torch.compile(loss, fullgraph=True, dynamic=dynamic)
-    for tokens in (9, 14):
+    for tokens in lengths:
         inputs = five(T=tokens)
         ours = torch.autograd.grad(compiled(*inputs), inputs)
         for found, expected in zip(ours, torch.autograd.grad(loss(*inputs), inputs), strict=True):
@@ -129,9 +130,10 @@ def test_the_op_returns_the_log_sum_exp_of_all_a_row_sees():
     torch.testing.assert_close(lse, scores.logsumexp(-1))
 
 
-def test_a_second_derivative_is_refused_not_wrong():
+@pytest.mark.parametrize("backend", ["dense", "shifted"])
+def test_a_second_derivative_is_refused_not_wrong(backend):
     inputs = five()
-    out = split_attention(*inputs, is_causal=True, backend="shifted")
+    out = split_attention(*inputs, is_causal=True, backend=backend)
     (grad,) = torch.autograd.grad(out.square().sum(), inputs[0], create_graph=True)
     with pytest.raises(RuntimeError):
         grad.sum().backward()

@@ -11,13 +11,14 @@ from typing import NamedTuple, Unpack
 import torch
 from torch import Tensor
 
-from twofold.kernels import autocast, choices, columns, fused, reference, shifted
+from twofold.kernels import autocast, choices, columns, dense, fused, reference, shifted
 from twofold.kernels.checks import Call, Options, check
 
 
 class Backend(StrEnum):
     REFERENCE = "reference"
     COLUMNS = "columns"
+    DENSE = "dense"
     SHIFTED = "shifted"
     TRITON = "triton"
 
@@ -32,6 +33,7 @@ BY_NAME: dict[str, Backend] = {str(backend): backend for backend in Backend}
 MODULES: dict[Backend, ModuleType] = {
     Backend.REFERENCE: reference,
     Backend.COLUMNS: columns,
+    Backend.DENSE: dense,
     Backend.SHIFTED: shifted,
     Backend.TRITON: fused,
 }
@@ -73,7 +75,7 @@ def split_attention(
         window: let query i see slots at most this far from its own; 0: only itself.
         softcap: c in c * tanh(score / c), applied after `scale` and before the mask.
         segment_ids: (B, T) whole numbers, S = T: tokens of different numbers do not see each other.
-        backend: "auto", "reference", "columns", "shifted" or "triton".
+        backend: "auto", "reference", "columns", "dense", "shifted" or "triton".
 
     Returns:
         (B, Hq, T, Dv) in query's dtype.
@@ -132,10 +134,10 @@ def self_weight(
     """How much each token keeps of itself: g_i = p_ii, (B, Hq, T), without ever holding T x T weights.
 
     Options as in `split_attention`. On a fast backend it is one attention whose own values are 1 and whose other
-    values are 0; elsewhere the reference walks over blocks of rows. `columns` would hold T x 2T and is refused.
+    values are 0; elsewhere the reference walks over blocks of rows. `columns` and `dense` hold all, and are refused.
     """
-    if backend == Backend.COLUMNS:
-        raise ValueError("backend must be auto, reference, shifted or triton: columns would hold T x T weights")
+    if backend in (Backend.COLUMNS, Backend.DENSE):
+        raise ValueError(f"backend must be auto, reference, shifted or triton: {backend} would hold T x T weights")
     query, key, self_key = autocast.cast(query, key, self_key)
     call = check(query, key, key, self_key, None, **options)
     if call.keys < call.queries:
@@ -144,7 +146,7 @@ def self_weight(
     call = call._replace(value=torch.zeros_like(key), self_value=ones)
     with autocast.off(query):
         chosen = _resolve(backend, call).backend
-        if chosen in (Backend.REFERENCE, Backend.COLUMNS):
+        if chosen in (Backend.REFERENCE, Backend.COLUMNS, Backend.DENSE):
             return reference.self_weight(call)
         return MODULES[chosen].forward(call)[..., 0]
 
@@ -160,6 +162,8 @@ def choose(call: Call) -> Choice:
         return Choice(Backend.REFERENCE, "here only the reference applies a softcap")
     if not call.is_split and call.is_plain_sdpa:
         return Choice(Backend.COLUMNS, "nothing is split: torch's own attention serves")
+    if call.is_transformed and not on_gpu:
+        return Choice(Backend.COLUMNS, "torch.func sees through torch's own attention alone")
     otherwise = Backend.TRITON if on_gpu else Backend.COLUMNS
     obstacle = shifted.why_not(call)
     if obstacle is not None:
@@ -170,6 +174,8 @@ def choose(call: Call) -> Choice:
     if measured is None:
         return Choice(otherwise, "shorter than what was measured: fewest launches")
     backend = BY_NAME[measured.backend]
+    if backend == Backend.DENSE and not dense.is_small(call):
+        return Choice(Backend.SHIFTED, f"dense would hold more than {dense.LARGEST:,} weights")
     obstacle = MODULES[backend].why_not(call)
     if obstacle is not None:
         return Choice(Backend.SHIFTED, f"{backend} cannot serve: {obstacle}")

@@ -111,6 +111,12 @@ class Call(NamedTuple):
         return have_tangents(*self[:6])
 
     @property
+    def is_transformed(self) -> bool:
+        """Somebody calls it inside torch.func (grad, vmap). A compiled graph is beyond that."""
+        # The question that torch's own autograd.Function asks; there is no public way to ask it.
+        return not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
+
+    @property
     def has_empty_side(self) -> bool:
         """Some dimension is 0. The library kernels may crash on that, the reference does not."""
         return 0 in self.query.shape or 0 in self.key.shape or 0 in self.value.shape

@@ -16,7 +16,7 @@ import torch
 # Another table than the package's own, such as one that --tune made on this machine.
 ENVIRONMENT = "TWOFOLD_CHOICES"
 # What a table may choose between; the reference is never the fastest.
-BACKENDS = ("columns", "shifted", "triton")
+BACKENDS = ("columns", "dense", "shifted", "triton")
 
 
 class Line(NamedTuple):

@@ -48,7 +48,11 @@ class Attention(Shape):
     """Sequences B."""
     patterns: tuple[Literal["causal", "full"], ...] = ("causal", "full")
     """Who sees whom."""
-    backends: tuple[Literal["reference", "columns", "shifted", "triton"], ...] = ("shifted", "columns")
+    backends: tuple[Literal["reference", "columns", "dense", "shifted", "triton"], ...] = (
+        "shifted",
+        "dense",
+        "columns",
+    )
     """Backends to measure, besides the one that `auto` takes; one that cannot serve a case is left out."""
     suite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Measure the shapes of the GPU results instead of --tokens, --batch, --heads and --head-width: 16k tokens a batch,

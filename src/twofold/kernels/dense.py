@@ -1,0 +1,144 @@
+"""Split attention that holds all its weights, for short texts: the own scores are put on a diagonal of the others'.
+
+What flash attention sets up, and what `columns` appends, costs more than T x S numbers do while those are few. Two
+products forward and four backward, as in standard attention; half precision is computed in float32 and rounded once.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from twofold.kernels import library, masks
+from twofold.kernels.checks import Call
+
+# Most weights that "auto" lets it hold.
+LARGEST = 2**24
+
+
+def why_not(call: Call) -> str | None:
+    if call.keys < call.queries:
+        return "with fewer keys than queries there is no own slot"
+    if call.has_empty_side:
+        return "a dimension is 0"
+    if call.softcap is not None:
+        return "softcap is not part of its backward pass"
+    if call.has_tangent:
+        return "forward-mode differentiation is not part of the op"
+    if call.is_transformed:
+        return "torch.func does not see through its backward pass"
+    if call.dropout_p:
+        return "dropout is not part of its backward pass"
+    if call.attn_mask is not None and call.attn_mask.requires_grad:
+        return "attn_mask requires a gradient, which it does not give"
+    return None
+
+
+def is_small(call: Call) -> bool:
+    B, H, T, _ = call.query.shape
+    return B * H * T * call.keys <= LARGEST
+
+
+def forward(call: Call) -> Tensor:
+    tensors = (call.query, call.key, call.value, *call.own_pair())
+    return _Attend.apply(*tensors, *_masks(call), call.keys - call.queries, call.scale)
+
+
+def _masks(call: Call) -> tuple[Tensor | None, Tensor | None]:
+    """What is added to the scores, -inf where nobody may look, and which rows see nothing: each if there is any."""
+    exact, device = library.lse_dtype(call.query.dtype), call.query.device
+    if not call.is_masked:
+        return None, None
+    if call.is_plain_causal:
+        return torch.full((call.queries, call.keys), -math.inf, dtype=exact, device=device).triu_(1), None
+    may = masks.allowed(
+        slice(0, call.queries),
+        slice(0, call.keys),
+        call.keys - call.queries,
+        device=device,
+        is_causal=call.is_causal,
+        window=call.window,
+        segment_ids=call.segment_ids,
+        attn_mask=call.attn_mask,
+    )
+    mask = call.attn_mask
+    if mask is None:
+        # Everybody sees at least themselves.
+        return masks.bias(may, None, exact), None
+    empty = ~may.any(-1, keepdim=True)
+    if mask.dtype != torch.bool:
+        mask = mask.to(exact)
+        mask = mask - masks.row_shift(may, mask)
+    return masks.bias(may, mask, exact).masked_fill(empty, 0.0), empty
+
+
+class _Attend(torch.autograd.Function):
+    """N = B x Hkv, G query heads of each: scores are (N, G, T, S), and products see (N, G x T, S)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        self_key: Tensor,
+        self_value: Tensor,
+        bias: Tensor | None,
+        empty: Tensor | None,
+        first_own: int,
+        scale: float,
+    ) -> Tensor:
+        ctx.scale, ctx.dtype, ctx.shapes = scale, query.dtype, [one.shape for one in (query, key, value)]
+        (B, H, T, _), S = query.shape, key.shape[2]
+        query, key, value, self_key, self_value = _flat(query, key, value, self_key, self_value)
+        scores = torch.bmm(query.flatten(1, 2), key.mT).view(*query.shape[:3], S)
+        _own(scores, first_own).copy_((query * self_key[:, None]).sum(-1))
+        scores.mul_(scale)
+        if bias is not None:
+            scores.view(B, H, T, S).add_(bias)
+        weights = torch.softmax(scores, -1)
+        if empty is not None:
+            weights.view(B, H, T, S).masked_fill_(empty, 0.0)
+        own = _own(weights, first_own)[..., None].clone()
+        _own(weights, first_own).zero_()
+        out = torch.bmm(weights.flatten(1, 2), value).view(*query.shape[:3], -1).addcmul_(own, self_value[:, None])
+        ctx.save_for_backward(query, key, value, self_key, self_value, weights, own, out)
+        return out.view(B, H, T, -1).to(ctx.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, self_key, self_value, weights, own, out = ctx.saved_tensors
+        grad = grads[0].to(out.dtype).reshape(out.shape)
+        rows = grad.flatten(1, 2)
+        level = (grad * out).sum(-1, keepdim=True)
+        # The own weights are not among `weights`, so neither are their scores' gradients among `scores`.
+        scores = torch.bmm(rows, value.mT).view_as(weights).sub_(level).mul_(weights).mul_(ctx.scale).flatten(1, 2)
+        own_score = (grad * self_value[:, None]).sum(-1, keepdim=True).sub_(level).mul_(own).mul_(ctx.scale)
+        found = (
+            torch.baddbmm((own_score * self_key[:, None]).flatten(1, 2), scores, key),
+            torch.bmm(scores.mT, query.flatten(1, 2)),
+            torch.bmm(weights.flatten(1, 2).mT, rows),
+            _over_groups(own_score * query),
+            _over_groups(own * grad),
+        )
+        shapes = [*ctx.shapes, *((*one[:2], query.shape[2], one[3]) for one in ctx.shapes[1:])]
+        return *(one.to(ctx.dtype).view(shape) for one, shape in zip(found, shapes, strict=True)), *[None] * 4
+
+
+def _flat(query: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+    """query as (N, G, T, D), the others as (N, S or T, D), all of them exact."""
+    exact, N = library.lse_dtype(query.dtype), others[0].shape[0] * others[0].shape[1]
+    query = query.to(exact).reshape(N, -1, *query.shape[2:])
+    return query, *(one.to(exact).reshape(N, *one.shape[2:]) for one in others)
+
+
+def _own(scores: Tensor, first_own: int) -> Tensor:
+    """The entries (..., i, first_own + i) as a view: (..., T). Not `diagonal`, of which torch's compiler warns."""
+    return scores.flatten(-2)[..., first_own :: scores.shape[-1] + 1]
+
+
+def _over_groups(grads: Tensor) -> Tensor:
+    return grads.sum(1) if grads.shape[1] > 1 else grads[:, 0]
