@@ -109,15 +109,15 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         query, key, value, self_key, self_value, weights, own, out = ctx.saved_tensors
-        grad = grads[0].to(out.dtype).reshape(out.shape)
+        grad = grad.to(out.dtype).reshape(out.shape)
         rows = grad.flatten(1, 2)
         level = (grad * out).sum(-1, keepdim=True)
         # The own weights are not among `weights`, so neither are their scores' gradients among `scores`.
         scores = torch.bmm(rows, value.mT).view_as(weights).sub_(level).mul_(weights).mul_(ctx.scale).flatten(1, 2)
         own_score = (grad * self_value[:, None]).sum(-1, keepdim=True).sub_(level).mul_(own).mul_(ctx.scale)
-        found = (
+        grads = (
             torch.baddbmm((own_score * self_key[:, None]).flatten(1, 2), scores, key),
             torch.bmm(scores.mT, query.flatten(1, 2)),
             torch.bmm(weights.flatten(1, 2).mT, rows),
@@ -125,7 +125,7 @@ class _Attend(torch.autograd.Function):
             _over_groups(own * grad),
         )
         shapes = [*ctx.shapes, *((*one[:2], query.shape[2], one[3]) for one in ctx.shapes[1:])]
-        return *(one.to(ctx.dtype).view(shape) for one, shape in zip(found, shapes, strict=True)), *[None] * 4
+        return *(one.to(ctx.dtype).view(shape) for one, shape in zip(grads, shapes, strict=True)), *[None] * 4
 
 
 def _flat(query: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
