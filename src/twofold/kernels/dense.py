@@ -14,8 +14,8 @@ from torch.autograd.function import once_differentiable
 from twofold.kernels import library, masks
 from twofold.kernels.checks import Call
 
-# Most weights that "auto" lets it hold.
-LARGEST = 2**24
+# Most weights that "auto" lets it hold: what caches hold, beyond which `shifted` is faster (LOG.md).
+LARGEST = 2**21
 
 
 def why_not(call: Call) -> str | None:
@@ -92,10 +92,10 @@ class _Attend(torch.autograd.Function):
     ) -> Tensor:
         ctx.scale, ctx.dtype, ctx.shapes = scale, query.dtype, [one.shape for one in (query, key, value)]
         (B, H, T, _), S = query.shape, key.shape[2]
-        query, key, value, self_key, self_value = _flat(query, key, value, self_key, self_value)
+        # The scale is the query's from here on, so that it never has to go over all scores.
+        query, key, value, self_key, self_value = _flat(query * scale, key, value, self_key, self_value)
         scores = torch.bmm(query.flatten(1, 2), key.mT).view(*query.shape[:3], S)
         _own(scores, first_own).copy_((query * self_key[:, None]).sum(-1))
-        scores.mul_(scale)
         if bias is not None:
             scores.view(B, H, T, S).add_(bias)
         weights = torch.softmax(scores, -1)
@@ -115,10 +115,10 @@ class _Attend(torch.autograd.Function):
         rows = grad.flatten(1, 2)
         level = (grad * out).sum(-1, keepdim=True)
         # The own weights are not among `weights`, so neither are their scores' gradients among `scores`.
-        scores = torch.bmm(rows, value.mT).view_as(weights).sub_(level).mul_(weights).mul_(ctx.scale).flatten(1, 2)
-        own_score = (grad * self_value[:, None]).sum(-1, keepdim=True).sub_(level).mul_(own).mul_(ctx.scale)
+        scores = torch.bmm(rows, value.mT).view_as(weights).sub_(level).mul_(weights).flatten(1, 2)
+        own_score = (grad * self_value[:, None]).sum(-1, keepdim=True).sub_(level).mul_(own)
         grads = (
-            torch.baddbmm((own_score * self_key[:, None]).flatten(1, 2), scores, key),
+            torch.baddbmm((own_score * self_key[:, None]).flatten(1, 2), scores, key).mul_(ctx.scale),
             torch.bmm(scores.mT, query.flatten(1, 2)),
             torch.bmm(weights.flatten(1, 2).mT, rows),
             _over_groups(own_score * query),
