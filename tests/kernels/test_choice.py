@@ -11,8 +11,8 @@ from twofold.kernels.api import Backend, choose
 from twofold.kernels.checks import check
 
 
-def call(split=True, B=1, T=128, S=128, **options):
-    tensors = [torch.zeros(1, 2, n, 8).expand(B, -1, -1, -1) for n in (T, S, S)]
+def call(split=True, B=1, T=128, S=128, learns=False, **options):
+    tensors = [torch.zeros(1, 2, n, 8, requires_grad=learns).expand(B, -1, -1, -1) for n in (T, S, S)]
     own = [torch.zeros(1, 2, T, 8).expand(B, -1, -1, -1) for _ in range(2)] if split else [None, None]
     return check(*tensors, *own, **options)
 
@@ -26,8 +26,11 @@ def call(split=True, B=1, T=128, S=128, **options):
             "the fastest where it was measured (cpu, float32",
         ),
         (lambda: call(T=900, S=900, window=3), Backend.SHIFTED, "the fastest where it was measured"),
-        (lambda: call(T=40, S=40), Backend.DENSE, "the fastest where it was measured"),
-        (lambda: call(B=65, T=128, S=128), Backend.SHIFTED, "dense would hold more than 2,097,152 weights"),
+        (lambda: call(T=40, S=40), Backend.COLUMNS, "the fastest where it was measured"),
+        (lambda: call(learns=True), Backend.DENSE, "the fastest where it was measured"),
+        (lambda: call(B=64, learns=True), Backend.DENSE, "the fastest where it was measured"),
+        (lambda: call(B=65, learns=True), Backend.SHIFTED, "only for gradients, and up to 2,097,152 weights"),
+        (lambda: call(), Backend.SHIFTED, "dense pays only for gradients"),
         (lambda: call(T=9, S=9), Backend.COLUMNS, "the fastest where it was measured"),
         (lambda: call(T=9, S=9, softcap=1.0), Backend.REFERENCE, "only the reference applies a softcap"),
         (lambda: call(split=False, is_causal=True), Backend.COLUMNS, "nothing is split"),

@@ -174,8 +174,8 @@ def choose(call: Call) -> Choice:
     if measured is None:
         return Choice(otherwise, "shorter than what was measured: fewest launches")
     backend = BY_NAME[measured.backend]
-    if backend == Backend.DENSE and not dense.is_small(call):
-        return Choice(Backend.SHIFTED, f"dense would hold more than {dense.LARGEST:,} weights")
+    if backend == Backend.DENSE and not dense.pays(call):
+        return Choice(Backend.SHIFTED, f"dense pays only for gradients, and up to {dense.LARGEST:,} weights")
     obstacle = MODULES[backend].why_not(call)
     if obstacle is not None:
         return Choice(Backend.SHIFTED, f"{backend} cannot serve: {obstacle}")

@@ -106,6 +106,10 @@ class Call(NamedTuple):
         return self_key, self.value[:, :, own] if self.self_value is None else self.self_value
 
     @property
+    def wants_gradient(self) -> bool:
+        return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in self[:6])
+
+    @property
     def has_tangent(self) -> bool:
         """Somebody differentiates forwards (torch.func.jvp), which custom ops would drop without a word."""
         return have_tangents(*self[:6])

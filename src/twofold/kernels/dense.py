@@ -1,7 +1,7 @@
-"""Split attention that holds all its weights, for short texts: the own scores are put on a diagonal of the others'.
+"""Split attention that holds all its weights, to learn from short texts: the own scores on a diagonal of the others'.
 
-What flash attention sets up, and what `columns` appends, costs more than T x S numbers do while those are few. Two
-products forward and four backward, as in standard attention; half precision is computed in float32 and rounded once.
+What flash attention computes once more in its backward pass costs more than to hold T x S numbers while those are few.
+Two products forward and four backward; half precision is computed in float32 and rounded once.
 """
 
 import math
@@ -36,9 +36,10 @@ def why_not(call: Call) -> str | None:
     return None
 
 
-def is_small(call: Call) -> bool:
+def pays(call: Call) -> bool:
+    """Whether it may be the fastest: where there is something to learn, and caches hold all weights."""
     B, H, T, _ = call.query.shape
-    return B * H * T * call.keys <= LARGEST
+    return call.wants_gradient and B * H * T * call.keys <= LARGEST
 
 
 def forward(call: Call) -> Tensor:
@@ -92,8 +93,9 @@ class _Attend(torch.autograd.Function):
     ) -> Tensor:
         ctx.scale, ctx.dtype, ctx.shapes = scale, query.dtype, [one.shape for one in (query, key, value)]
         (B, H, T, _), S = query.shape, key.shape[2]
-        # The scale is the query's from here on, so that it never has to go over all scores.
-        query, key, value, self_key, self_value = _flat(query * scale, key, value, self_key, self_value)
+        query, key, value, self_key, self_value = _flat(query, key, value, self_key, self_value)
+        # From here on the scale is the query's, so that it never has to go over all scores.
+        query = query * scale
         scores = torch.bmm(query.flatten(1, 2), key.mT).view(*query.shape[:3], S)
         _own(scores, first_own).copy_((query * self_key[:, None]).sum(-1))
         if bias is not None:
