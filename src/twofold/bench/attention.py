@@ -75,8 +75,10 @@ def rows_of(case: Case, *, rounds: int, backends: list[str]) -> Iterator[dict[st
     inputs = case.inputs()
     grad = torch.randn_like(inputs.query)
     call = check(*inputs, **case.options())
-    chosen = choose(call).backend
-    named = dict.fromkeys([chosen, *map(Backend, backends)])
+    with torch.no_grad():
+        forward_alone = choose(call).backend
+    chosen = {"fwd": forward_alone, "fwd+bwd": choose(call).backend}
+    named = dict.fromkeys([*chosen.values(), *map(Backend, backends)])
     ours = [backend for backend in named if MODULES[backend].why_not(call) is None]
     for backend in ours:
         _verify(case, backend)
@@ -114,7 +116,7 @@ def rows_of(case: Case, *, rounds: int, backends: list[str]) -> Iterator[dict[st
                 "standard_backend": standard.removeprefix("standard "),
                 "split_ms": statistics.median(times[backend]),
                 "split_backend": str(backend),
-                "chosen": backend == chosen,
+                "chosen": backend == chosen[passes],
                 "ratio": found.ratio,
                 "spread": found.spread,
                 "standard_peak_bytes": peak_bytes(works[standard], case.device),
@@ -123,7 +125,7 @@ def rows_of(case: Case, *, rounds: int, backends: list[str]) -> Iterator[dict[st
 
 
 def explain(case: Case) -> str:
-    """Which backend "auto" takes for this case, and why."""
+    """Which backend "auto" takes for this case, forward and backward, and why."""
     choice = choose(check(*case.inputs(), **case.options()))
     return f"{choice.backend}: {choice.reason}"
 
