@@ -333,6 +333,16 @@ def test_gradients_of_each_example_by_torch_func(tokens):
         torch.func.grad(lambda x: split_attention(q, k, v, x, own_v, backend="dense").sum())(own_k.detach())
 
 
+@pytest.mark.parametrize("backend", ["columns", "dense", "shifted"])
+def test_a_backward_pass_under_autocast_is_that_without(backend):
+    inputs = [one.float().requires_grad_() for one in five(T=9)]
+    out = split_attention(*inputs, is_causal=True, backend=backend).square().sum()
+    exact = torch.autograd.grad(out, inputs, retain_graph=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = torch.autograd.grad(out, inputs)
+    torch.testing.assert_close(found, exact)
+
+
 def test_a_window_wider_than_any_number_is_no_window():
     inputs = five()
     for backend in PORTABLE:

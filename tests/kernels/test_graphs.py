@@ -46,6 +46,31 @@ def test_compile_keeps_one_graph(backend, options):
         torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.usefixtures("_fresh_compiler")
+@pytest.mark.parametrize("tokens", [9, 100])
+def test_compile_takes_one_tensor_for_all(tokens):
+    (x, *_) = five(T=tokens)
+
+    def loss(x):
+        return split_attention(x, x, x, x, x, is_causal=True).square().sum()
+
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(torch.autograd.grad(compiled(x), x), torch.autograd.grad(loss(x), x))
+
+
+@pytest.mark.usefixtures("_fresh_compiler")
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("tokens", [9, 100, 800])
+def test_compile_of_transformed_calls(tokens):
+    q, k, v, own_k, own_v = (one.detach() for one in five(T=tokens))
+
+    def loss(x):
+        return split_attention(q, k, v, x, own_v, is_causal=True).square().sum()
+
+    compiled = torch.compile(torch.func.grad(loss), backend="aot_eager")
+    torch.testing.assert_close(compiled(own_k), torch.func.grad(loss)(own_k))
+
+
 @pytest.mark.needs("g++")
 @pytest.mark.usefixtures("_fresh_compiler")
 @pytest.mark.parametrize("dynamic", [False, True])

@@ -162,7 +162,7 @@ def choose(call: Call) -> Choice:
         return Choice(Backend.REFERENCE, "here only the reference applies a softcap")
     if not call.is_split and call.is_plain_sdpa:
         return Choice(Backend.COLUMNS, "nothing is split: torch's own attention serves")
-    if call.is_transformed and not on_gpu:
+    if not on_gpu and call.is_transformed:
         return Choice(Backend.COLUMNS, "torch.func sees through torch's own attention alone")
     otherwise = Backend.TRITON if on_gpu else Backend.COLUMNS
     obstacle = shifted.why_not(call)

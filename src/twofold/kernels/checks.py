@@ -116,9 +116,9 @@ class Call(NamedTuple):
 
     @property
     def is_transformed(self) -> bool:
-        """Somebody calls it inside torch.func (grad, vmap). A compiled graph is beyond that."""
+        """Somebody calls it inside torch.func (grad, vmap, jvp)."""
         # The question that torch's own autograd.Function asks; there is no public way to ask it.
-        return not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
+        return torch._C._are_functorch_transforms_active()
 
     @property
     def has_empty_side(self) -> bool:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from twofold.kernels import library, masks
+from twofold.kernels import autocast, library, masks
 from twofold.kernels.checks import Call
 
 # Most weights that "auto" lets it hold: what caches hold, beyond which `shifted` is faster (LOG.md).
@@ -44,6 +44,9 @@ def pays(call: Call) -> bool:
 
 def forward(call: Call) -> Tensor:
     tensors = (call.query, call.key, call.value, *call.own_pair())
+    if torch.compiler.is_compiling():
+        # Which takes no tensor twice, though a caller may well pass one as key and value.
+        tensors = tuple(one.view_as(one) for one in tensors)
     return _Attend.apply(*tensors, *_masks(call), call.keys - call.queries, call.scale)
 
 
@@ -112,22 +115,27 @@ class _Attend(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        query, key, value, self_key, self_value, weights, own, out = ctx.saved_tensors
-        grad = grad.to(out.dtype).reshape(out.shape)
-        rows = grad.flatten(1, 2)
-        level = (grad * out).sum(-1, keepdim=True)
-        # The own weights are not among `weights`, so neither are their scores' gradients among `scores`.
-        scores = torch.bmm(rows, value.mT).view_as(weights).sub_(level).mul_(weights).flatten(1, 2)
-        own_score = (grad * self_value[:, None]).sum(-1, keepdim=True).sub_(level).mul_(own)
-        grads = (
-            torch.baddbmm((own_score * self_key[:, None]).flatten(1, 2), scores, key).mul_(ctx.scale),
-            torch.bmm(scores.mT, query.flatten(1, 2)),
-            torch.bmm(weights.flatten(1, 2).mT, rows),
-            _over_groups(own_score * query),
-            _over_groups(own * grad),
-        )
-        shapes = [*ctx.shapes, *((*one[:2], query.shape[2], one[3]) for one in ctx.shapes[1:])]
-        return *(one.to(ctx.dtype).view(shape) for one, shape in zip(grads, shapes, strict=True)), *[None] * 4
+        with autocast.off(grad):
+            return _backward(ctx, grad)
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    query, key, value, self_key, self_value, weights, own, out = ctx.saved_tensors
+    grad = grad.to(out.dtype).reshape(out.shape)
+    rows = grad.flatten(1, 2)
+    level = (grad * out).sum(-1, keepdim=True)
+    # The own weights are not among `weights`, so neither are their scores' gradients among `scores`.
+    scores = torch.bmm(rows, value.mT).view_as(weights).sub_(level).mul_(weights).flatten(1, 2)
+    own_score = (grad * self_value[:, None]).sum(-1, keepdim=True).sub_(level).mul_(own)
+    grads = (
+        torch.baddbmm((own_score * self_key[:, None]).flatten(1, 2), scores, key).mul_(ctx.scale),
+        torch.bmm(scores.mT, query.flatten(1, 2)),
+        torch.bmm(weights.flatten(1, 2).mT, rows),
+        _over_groups(own_score * query),
+        _over_groups(own * grad),
+    )
+    shapes = [*ctx.shapes, *((*one[:2], query.shape[2], one[3]) for one in ctx.shapes[1:])]
+    return *(one.to(ctx.dtype).view(shape) for one, shape in zip(grads, shapes, strict=True)), *[None] * 4
 
 
 def _flat(query: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
