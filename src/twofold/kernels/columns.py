@@ -31,17 +31,7 @@ def forward(call: Call) -> Tensor:
         return _library(call, call.key, call.value)
     if not call.is_split and call.is_plain_causal:
         return _library(call, call.key, call.value, is_causal=True)
-    may = masks.allowed(
-        slice(0, call.queries),
-        slice(0, call.keys),
-        call.keys - call.queries,
-        device=call.query.device,
-        is_causal=call.is_causal,
-        window=call.window,
-        segment_ids=call.segment_ids,
-        attn_mask=call.attn_mask,
-        without_own=call.is_split,
-    )
+    may = masks.allowed_by(call, without_own=call.is_split)
     key, value, mask = call.key, call.value, call.attn_mask
     if call.is_split:
         self_key, self_value = call.own_pair()

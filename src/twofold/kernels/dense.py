@@ -52,22 +52,13 @@ def forward(call: Call) -> Tensor:
 
 def _masks(call: Call) -> tuple[Tensor | None, Tensor | None]:
     """What is added to the scores, -inf where nobody may look, and which rows see nothing: each if there is any."""
-    exact, device = library.lse_dtype(call.query.dtype), call.query.device
+    exact = library.lse_dtype(call.query.dtype)
     if not call.is_masked:
         return None, None
     if call.is_plain_causal:
-        return torch.full((call.queries, call.keys), -math.inf, dtype=exact, device=device).triu_(1), None
-    may = masks.allowed(
-        slice(0, call.queries),
-        slice(0, call.keys),
-        call.keys - call.queries,
-        device=device,
-        is_causal=call.is_causal,
-        window=call.window,
-        segment_ids=call.segment_ids,
-        attn_mask=call.attn_mask,
-    )
-    mask = call.attn_mask
+        hidden = torch.full((call.queries, call.keys), -math.inf, dtype=exact, device=call.query.device)
+        return hidden.triu_(1), None
+    may, mask = masks.allowed_by(call), call.attn_mask
     if mask is None:
         # Everybody sees at least themselves.
         return masks.bias(may, None, exact), None

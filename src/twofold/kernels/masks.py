@@ -9,6 +9,8 @@ import math
 import torch
 from torch import Tensor
 
+from twofold.kernels.checks import Call
+
 
 def allowed(
     rows: slice,
@@ -42,6 +44,21 @@ def allowed(
         block = cut(attn_mask, rows, columns)
         may = may & (block if block.dtype == torch.bool else block != -math.inf)
     return may
+
+
+def allowed_by(call: Call, rows: slice | None = None, *, without_own: bool = False) -> Tensor:
+    """`allowed` for a call: all columns of these rows, or of all."""
+    return allowed(
+        slice(0, call.queries) if rows is None else rows,
+        slice(0, call.keys),
+        call.keys - call.queries,
+        device=call.query.device,
+        is_causal=call.is_causal,
+        window=call.window,
+        segment_ids=call.segment_ids,
+        attn_mask=call.attn_mask,
+        without_own=without_own,
+    )
 
 
 def cut(mask: Tensor, rows: slice, columns: slice) -> Tensor:

@@ -88,18 +88,8 @@ def _weights(call: Call, rows: slice, normalise: Normaliser) -> Tensor:
 
 
 def _masked(call: Call, rows: slice, scores: Tensor, normalise: Normaliser) -> Tensor:
-    columns = slice(0, call.keys)
-    may = masks.allowed(
-        rows,
-        columns,
-        call.keys - call.queries,
-        device=scores.device,
-        is_causal=call.is_causal,
-        window=call.window,
-        segment_ids=call.segment_ids,
-        attn_mask=call.attn_mask,
-    )
-    mask = None if call.attn_mask is None else masks.cut(call.attn_mask, rows, columns)
+    may = masks.allowed_by(call, rows)
+    mask = None if call.attn_mask is None else masks.cut(call.attn_mask, rows, slice(0, call.keys))
     if mask is not None and mask.dtype != torch.bool and normalise is softmax:
         mask = mask.to(scores.dtype)
         mask = mask - masks.row_shift(may, mask)
