@@ -14,6 +14,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from tests.kernels.portable import PORTABLE
 from twofold import self_weight, split_attention, split_attention_weights
+from twofold.kernels import columns
 from twofold.kernels.api import Backend
 
 FAST = [Backend.COLUMNS, Backend.DENSE, Backend.SHIFTED]
@@ -75,6 +76,44 @@ def test_matches_the_reference_in_float64(backend, layout, tokens, causal):
 def serves(backend, device, dtype):
     """On a GPU the library's flash attention has no float32."""
     return not (device == "cuda" and backend == Backend.SHIFTED and dtype == torch.float32)
+
+
+@pytest.mark.parametrize("backend", ["auto", *FAST])
+@pytest.mark.parametrize("layout", ["plain", "projected"])
+@pytest.mark.parametrize("tokens", [1, 16, 40, 100])
+@pytest.mark.parametrize("mask", [None, "bool", "float", "empty rows"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_without_gradients_the_answer_is_the_same(backend, layout, tokens, mask, causal):
+    """Where nothing is learned, other ways may be taken."""
+    inputs = tensors(2, 4, 2, tokens, tokens, 8, torch.float32, layout=layout)
+    masks = {
+        "bool": torch.rand(2, 1, tokens, tokens) > 0.3,
+        "float": torch.randn(1, 4, tokens, tokens),
+        "empty rows": (torch.arange(tokens) < tokens // 2)[:, None].expand(tokens, tokens),
+    }
+    options = {"attn_mask": masks.get(mask), "is_causal": causal, "enable_gqa": True}
+    exact = split_attention(*(one.double() for one in inputs), backend="reference", **options)
+    learned = split_attention(*(one.requires_grad_() for one in inputs), backend=backend, **options)
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            found = split_attention(*inputs, backend=backend, **options)
+            assert found.dtype == torch.float32
+            torch.testing.assert_close(found, learned.detach(), rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(found.double(), exact.detach(), rtol=1e-5, atol=1e-5)
+
+
+def test_what_is_kept_of_an_inference_serves_learning():
+    inputs = tensors(1, 2, 2, 13, 13, 8, torch.float32)
+    columns._plain_mask.cache_clear()
+    with torch.inference_mode():
+        found = split_attention(*inputs, is_causal=True, backend="columns")
+    inputs = [one.requires_grad_() for one in inputs]
+    out = split_attention(*inputs, is_causal=True, backend="columns")
+    grads = torch.autograd.grad(out.sum(), inputs)
+    assert columns._plain_mask.cache_info().hits == 1
+    torch.testing.assert_close(out.detach(), found)
+    expected = split_attention(*inputs, is_causal=True, backend="reference")
+    torch.testing.assert_close(grads, torch.autograd.grad(expected.sum(), inputs), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("sharpness", [1, 3, 10])

@@ -26,11 +26,16 @@ def call(split=True, B=1, T=128, S=128, learns=False, **options):
             "the fastest where it was measured (cpu, float32",
         ),
         (lambda: call(T=900, S=900, window=3), Backend.SHIFTED, "the fastest where it was measured"),
-        (lambda: call(T=40, S=40), Backend.COLUMNS, "the fastest where it was measured"),
+        (lambda: call(T=40, S=40, learns=True), Backend.COLUMNS, "the fastest where it was measured"),
+        (lambda: call(T=65, S=65), Backend.DENSE, "nothing is learned"),
+        (lambda: call(T=16, S=16, window=3), Backend.DENSE, "nothing is learned"),
+        (lambda: call(B=5, T=64, S=64, is_causal=True), Backend.DENSE, "nothing is learned"),
+        (lambda: call(B=4, T=64, S=64), Backend.COLUMNS, "the fastest where it was measured"),
+        (lambda: call(B=4, window=3), Backend.DENSE, "nothing is learned"),
         (lambda: call(learns=True), Backend.DENSE, "the fastest where it was measured"),
         (lambda: call(B=64, learns=True), Backend.DENSE, "the fastest where it was measured"),
-        (lambda: call(B=65, learns=True), Backend.SHIFTED, "only for gradients, and up to 2,097,152 weights"),
-        (lambda: call(), Backend.SHIFTED, "dense pays only for gradients"),
+        (lambda: call(B=65, learns=True), Backend.SHIFTED, "dense pays up to 2,097,152 weights to learn"),
+        (lambda: call(B=5), Backend.SHIFTED, "131,072 else"),
         (lambda: call(T=9, S=9), Backend.COLUMNS, "the fastest where it was measured"),
         (lambda: call(T=9, S=9, softcap=1.0), Backend.REFERENCE, "only the reference applies a softcap"),
         (lambda: call(split=False, is_causal=True), Backend.COLUMNS, "nothing is split"),
@@ -48,6 +53,11 @@ def test_choice_and_reason(made, backend, reason):
     choice = choose(made())
     assert choice.backend == backend
     assert reason in choice.reason
+
+
+def test_a_gradient_that_nobody_wants_is_none():
+    with torch.no_grad():
+        assert choose(call(learns=True)).reason.startswith("nothing is learned")
 
 
 def line(machine="a", device="cpu", dtype="float32", causal=True, head_width=64, tokens=(16,), backends=("columns",)):
@@ -97,11 +107,12 @@ class TestTable:
     def test_nothing_measured(self, table):
         table(line("here", causal=False), line("here", device="cuda"))
         assert fastest() is None
-        assert choose(call(is_causal=True)) == (Backend.COLUMNS, "shorter than what was measured: fewest launches")
+        made = call(is_causal=True, learns=True)
+        assert choose(made) == (Backend.COLUMNS, "shorter than what was measured: fewest launches")
 
     def test_a_backend_that_cannot_serve_is_not_taken(self, table):
         table(line("here", backends=("triton",)))
-        chosen = choose(call(is_causal=True)._replace(query=torch.randn(1, 2, 128, 8).double()))
+        chosen = choose(call(is_causal=True, learns=True)._replace(query=torch.randn(1, 2, 128, 8).double()))
         assert chosen.backend == Backend.SHIFTED
         assert "triton cannot serve" in chosen.reason
 

@@ -164,18 +164,23 @@ def choose(call: Call) -> Choice:
         return Choice(Backend.COLUMNS, "nothing is split: torch's own attention serves")
     if not on_gpu and call.is_transformed:
         return Choice(Backend.COLUMNS, "torch.func sees through torch's own attention alone")
+    if dense.is_quick(call) and dense.why_not(call) is None:
+        return Choice(Backend.DENSE, "nothing is learned, and a cache holds all weights")
+    measured = choices.fastest(call.query.device, call.query.dtype, call.is_causal, call.query.shape[-1], call.keys)
+    if not on_gpu and measured is not None and measured.backend == Backend.COLUMNS:
+        return Choice(Backend.COLUMNS, measured.reason)
     otherwise = Backend.TRITON if on_gpu else Backend.COLUMNS
     obstacle = shifted.why_not(call)
     if obstacle is not None:
         return Choice(otherwise, f"shifted cannot serve: {obstacle}")
     if on_gpu and not shifted.is_one_pass(call):
         return Choice(Backend.TRITON, "here shifted would take several library calls")
-    measured = choices.fastest(call.query.device, call.query.dtype, call.is_causal, call.query.shape[-1], call.keys)
     if measured is None:
         return Choice(otherwise, "shorter than what was measured: fewest launches")
     backend = BY_NAME[measured.backend]
     if backend == Backend.DENSE and not dense.pays(call):
-        return Choice(Backend.SHIFTED, f"dense pays only for gradients, and up to {dense.LARGEST:,} weights")
+        most = f"{dense.LARGEST:,} weights to learn, {dense.QUICK:,} else"
+        return Choice(Backend.SHIFTED, f"dense pays up to {most}")
     obstacle = MODULES[backend].why_not(call)
     if obstacle is not None:
         return Choice(Backend.SHIFTED, f"{backend} cannot serve: {obstacle}")

@@ -121,6 +121,16 @@ class Call(NamedTuple):
         return torch._C._are_functorch_transforms_active()
 
     @property
+    def is_eager(self) -> bool:
+        """Computed now, on plain tensors: nobody traces, compiles or transforms, so that constants may be kept."""
+        return (
+            not torch.compiler.is_compiling()
+            and type(self.query) is Tensor
+            and not self.is_transformed
+            and not torch.jit.is_tracing()
+        )
+
+    @property
     def has_empty_side(self) -> bool:
         """Some dimension is 0. The library kernels may crash on that, the reference does not."""
         return 0 in self.query.shape or 0 in self.key.shape or 0 in self.value.shape

@@ -6,6 +6,7 @@ appended and this is torch's own scaled_dot_product_attention.
 """
 
 import math
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -13,6 +14,9 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from twofold.kernels import library, masks
 from twofold.kernels.checks import Call
+
+# Up to so many tokens the mask of plain self-attention is kept: there it takes longer to make than to use.
+KEPT = 64
 
 
 def why_not(call: Call) -> str | None:
@@ -31,12 +35,15 @@ def forward(call: Call) -> Tensor:
         return _library(call, call.key, call.value)
     if not call.is_split and call.is_plain_causal:
         return _library(call, call.key, call.value, is_causal=True)
-    may = masks.allowed_by(call, without_own=call.is_split)
     key, value, mask = call.key, call.value, call.attn_mask
     if call.is_split:
         self_key, self_value = call.own_pair()
         key, value = torch.cat([key, self_key], dim=2), torch.cat([value, self_value], dim=2)
-        may, mask = _masks_with_own_columns(call, may)
+        if _may_keep(call) and call.is_plain and call.queries <= KEPT:
+            return _library(call, key, value, _plain_mask(call.queries, call.is_causal, call.query.dtype))
+        may, mask = _masks_with_own_columns(call)
+    else:
+        may = masks.allowed_by(call)
     if mask is None:
         return _library(call, key, value, may)
     # A row that may see nothing is 0/0 in some library kernels: let it see all, then take its output away.
@@ -51,8 +58,25 @@ def forward(call: Call) -> Tensor:
     return _library(call, key, value, may).masked_fill(empty, 0.0)
 
 
-def _masks_with_own_columns(call: Call, may: Tensor) -> tuple[Tensor, Tensor | None]:
-    """`may` and attn_mask with T more columns, open on the diagonal where the own slot is."""
+def _may_keep(call: Call) -> bool:
+    """Not on a GPU, where what is made while a CUDA graph is recorded belongs to the graph."""
+    return call.query.device.type == "cpu" and call.is_eager
+
+
+@lru_cache(maxsize=4 * KEPT)
+def _plain_mask(tokens: int, is_causal: bool, dtype: torch.dtype) -> Tensor:
+    """What plain self-attention over the columns [others ; own] adds to its scores."""
+    every, device = slice(0, tokens), torch.device("cpu")
+    # A tensor made in inference mode could never be part of learning.
+    with torch.inference_mode(False):
+        others = masks.allowed(every, every, 0, device=device, is_causal=is_causal, without_own=True)
+        own = torch.eye(tokens, dtype=torch.bool, device=device)[None, None]
+        return masks.bias(torch.cat([others, own], dim=-1), None, dtype)
+
+
+def _masks_with_own_columns(call: Call) -> tuple[Tensor, Tensor | None]:
+    """Who may see whom, and attn_mask, with T more columns, open on the diagonal where the own slot is."""
+    may = masks.allowed_by(call, without_own=True)
     diagonal = torch.eye(call.queries, dtype=torch.bool, device=may.device)[None, None]
     if call.attn_mask is None:
         return _beside(may, diagonal, call), None

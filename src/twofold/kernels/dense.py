@@ -1,4 +1,4 @@
-"""Split attention that holds all its weights, to learn from short texts: the own scores on a diagonal of the others'.
+"""Split attention that holds all its weights, for short texts: the own scores on a diagonal of the others'.
 
 What flash attention computes once more in its backward pass costs more than to hold T x S numbers while those are few.
 Two products forward and four backward; half precision is computed in float32 and rounded once.
@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from twofold.kernels import autocast, library, masks
+from twofold.kernels import autocast, columns, library, masks
 from twofold.kernels.checks import Call
 
-# Most weights that "auto" lets it hold: what caches hold, beyond which `shifted` is faster (LOG.md).
+# Most weights that "auto" lets it hold to learn: what caches hold, beyond which `shifted` is faster (LOG.md).
 LARGEST = 2**21
+# Most where nothing is learned; and so many of plain self-attention are better served by twice the columns (LOG.md).
+QUICK, FEWEST = 2**17, 2**15
 
 
 def why_not(call: Call) -> str | None:
@@ -42,16 +44,37 @@ def pays(call: Call) -> bool:
     return call.wants_gradient and B * H * T * call.keys <= LARGEST
 
 
+def is_quick(call: Call) -> bool:
+    """Whether it is the fastest on a CPU where nothing is learned. A compiler has no use for fewer steps."""
+    if not call.is_split or call.query.device.type != "cpu" or call.wants_gradient or not call.is_eager:
+        return False
+    B, H, T, _ = call.query.shape
+    weights = B * H * T * call.keys
+    is_few = call.is_plain and T <= columns.KEPT and weights <= FEWEST
+    return weights <= QUICK and not is_few
+
+
 def forward(call: Call) -> Tensor:
-    tensors = (call.query, call.key, call.value, *call.own_pair())
-    if torch.compiler.is_compiling():
+    query, key, value, self_key, self_value = call.query, call.key, call.value, *call.own_pair()
+    bias, empty = _masks(call)
+    if call.wants_gradient and torch.compiler.is_compiling():
         # Which takes no tensor twice, though a caller may well pass one as key and value.
-        tensors = tuple(one.view_as(one) for one in tensors)
-    return _Attend.apply(*tensors, *_masks(call), call.keys - call.queries, call.scale)
+        query, key, value, self_key, self_value = (
+            one.view_as(one) for one in (query, key, value, self_key, self_value)
+        )
+    attend = _Attend.apply if call.wants_gradient else _attend
+    return attend(query, key, value, self_key, self_value, bias, empty, call.keys - call.queries, call.scale)
+
+
+def _attend(query: Tensor, *rest: Any) -> Tensor:
+    return _shaped(_attended(query, *rest)[-1], query)
 
 
 def _masks(call: Call) -> tuple[Tensor | None, Tensor | None]:
-    """What is added to the scores, -inf where nobody may look, and which rows see nothing: each if there is any."""
+    """What is added to the scores, -inf where nobody may look, and which rows see nothing: each if there is any.
+
+    What is alike in all heads of all examples, and leaves the own scores as they are, has two dimensions.
+    """
     exact = library.lse_dtype(call.query.dtype)
     if not call.is_masked:
         return None, None
@@ -70,38 +93,13 @@ def _masks(call: Call) -> tuple[Tensor | None, Tensor | None]:
 
 
 class _Attend(torch.autograd.Function):
-    """N = B x Hkv, G query heads of each: scores are (N, G, T, S), and products see (N, G x T, S)."""
-
     @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        self_key: Tensor,
-        self_value: Tensor,
-        bias: Tensor | None,
-        empty: Tensor | None,
-        first_own: int,
-        scale: float,
-    ) -> Tensor:
-        ctx.scale, ctx.dtype, ctx.shapes = scale, query.dtype, [one.shape for one in (query, key, value)]
-        (B, H, T, _), S = query.shape, key.shape[2]
-        query, key, value, self_key, self_value = _flat(query, key, value, self_key, self_value)
-        # From here on the scale is the query's, so that it never has to go over all scores.
-        query = query * scale
-        scores = torch.bmm(query.flatten(1, 2), key.mT).view(*query.shape[:3], S)
-        _own(scores, first_own).copy_((query * self_key[:, None]).sum(-1))
-        if bias is not None:
-            scores.view(B, H, T, S).add_(bias)
-        weights = torch.softmax(scores, -1)
-        if empty is not None:
-            weights.view(B, H, T, S).masked_fill_(empty, 0.0)
-        own = _own(weights, first_own)[..., None].clone()
-        _own(weights, first_own).zero_()
-        out = torch.bmm(weights.flatten(1, 2), value).view(*query.shape[:3], -1).addcmul_(own, self_value[:, None])
-        ctx.save_for_backward(query, key, value, self_key, self_value, weights, own, out)
-        return out.view(B, H, T, -1).to(ctx.dtype)
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, *rest: Any) -> Tensor:
+        *_, ctx.scale = rest
+        ctx.dtype, ctx.shapes = query.dtype, [one.shape for one in (query, key, value)]
+        attended = _attended(query, key, value, *rest)
+        ctx.save_for_backward(*attended)
+        return _shaped(attended[-1], query)
 
     @staticmethod
     @once_differentiable
@@ -129,11 +127,55 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return *(one.to(ctx.dtype).view(shape) for one, shape in zip(grads, shapes, strict=True)), *[None] * 4
 
 
+def _attended(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    self_key: Tensor,
+    self_value: Tensor,
+    bias: Tensor | None,
+    empty: Tensor | None,
+    first_own: int,
+    scale: float,
+) -> tuple[Tensor, ...]:
+    """The inputs as products see them, the weights without the own ones, those, and the output.
+
+    N = B x Hkv, G query heads of each: scores are (N, G, T, S), and products see (N, G x T, S).
+    """
+    (B, H, T, _), S = query.shape, key.shape[2]
+    query, key, value, self_key, self_value = _flat(query, key, value, self_key, self_value)
+    # From here on the scale is the query's, so that it never has to go over all scores.
+    query = query * scale
+    rows, alike = query.flatten(1, 2), bias if bias is not None and bias.ndim == 2 else None
+    if alike is not None and query.shape[1] == 1:
+        scores = torch.baddbmm(alike, rows, key.mT).view(*query.shape[:3], S)
+    else:
+        scores = torch.bmm(rows, key.mT).view(*query.shape[:3], S)
+        if alike is not None:
+            scores += alike
+    _own(scores, first_own).copy_((query * self_key[:, None]).sum(-1))
+    if bias is not None and alike is None:
+        scores.view(B, H, T, S).add_(bias)
+    weights = torch.softmax(scores, -1)
+    if empty is not None:
+        weights.view(B, H, T, S).masked_fill_(empty, 0.0)
+    on_diagonal = _own(weights, first_own)
+    own = on_diagonal[..., None].clone()
+    on_diagonal.zero_()
+    out = torch.bmm(weights.flatten(1, 2), value).view(*query.shape[:3], -1).addcmul_(own, self_value[:, None])
+    return query, key, value, self_key, self_value, weights, own, out
+
+
+def _shaped(out: Tensor, query: Tensor) -> Tensor:
+    return out.view(*query.shape[:3], -1).to(query.dtype)
+
+
 def _flat(query: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
     """query as (N, G, T, D), the others as (N, S or T, D), all of them exact."""
     exact, N = library.lse_dtype(query.dtype), others[0].shape[0] * others[0].shape[1]
-    query = query.to(exact).reshape(N, -1, *query.shape[2:])
-    return query, *(one.to(exact).reshape(N, *one.shape[2:]) for one in others)
+    if query.dtype != exact:
+        query, others = query.to(exact), tuple(one.to(exact) for one in others)
+    return query.reshape(N, -1, *query.shape[2:]), *(one.flatten(0, 1) for one in others)
 
 
 def _own(scores: Tensor, first_own: int) -> Tensor:

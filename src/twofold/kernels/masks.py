@@ -5,6 +5,8 @@ slot i + S - T; `rows` and `columns` count queries and keys from 0.
 """
 
 import math
+from functools import reduce
+from operator import and_
 
 import torch
 from torch import Tensor
@@ -29,21 +31,22 @@ def allowed(
     A float mask counts here by its -inf entries; `bias` gives its numbers. `without_own` takes every query's own
     slot away.
     """
-    slot = torch.arange(rows.start, rows.stop, device=device)[:, None] + first_own
-    column = torch.arange(columns.start, columns.stop, device=device)[None, :]
-    may = torch.ones((1, 1, 1, 1), dtype=torch.bool, device=device)
-    if is_causal:
-        may = may & (column <= slot)
-    if without_own:
-        may = may & (column != slot)
-    if window is not None:
-        may = may & ((column - slot).abs() <= window)
+    wanted = []
+    if is_causal or without_own or window is not None:
+        slot = torch.arange(rows.start, rows.stop, device=device)[:, None] + first_own
+        column = torch.arange(columns.start, columns.stop, device=device)[None, None, None]
+        if is_causal:
+            wanted.append(column <= slot)
+        if without_own:
+            wanted.append(column != slot)
+        if window is not None:
+            wanted.append((column - slot).abs() <= window)
     if segment_ids is not None:
-        may = may & (segment_ids[:, rows, None] == segment_ids[:, None, columns])[:, None]
+        wanted.append((segment_ids[:, rows, None] == segment_ids[:, None, columns])[:, None])
     if attn_mask is not None:
         block = cut(attn_mask, rows, columns)
-        may = may & (block if block.dtype == torch.bool else block != -math.inf)
-    return may
+        wanted.append(block if block.dtype == torch.bool else block != -math.inf)
+    return reduce(and_, wanted) if wanted else torch.ones((1, 1, 1, 1), dtype=torch.bool, device=device)
 
 
 def allowed_by(call: Call, rows: slice | None = None, *, without_own: bool = False) -> Tensor:
