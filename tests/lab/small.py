@@ -13,7 +13,7 @@ from twofold.models import (
 )
 
 # Those that differ in how they start, or in width, compute alike.
-ALIKE = ("wide", "split_kv_patent", "split_kv_aligned", "split_kv_independent")
+ALIKE = ("wide", "split_key_aligned", "split_kv_patent", "split_kv_aligned", "split_kv_independent", "self_start")
 CALCULATIONS = [name for name in ARMS if name not in ALIKE]
 VOCABULARY = 37
 FAMILIES = {

@@ -1,8 +1,10 @@
 """Arms start paired, at equal parameters, learn, compile, and are never mistaken for one another on disk."""
 
+import math
 import subprocess
 import sys
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 
 import pytest
 import torch
@@ -73,10 +75,13 @@ class TestSize:
         assert made("wide").num_parameters() == made("split_kv", matched=False).num_parameters()
 
     def test_counting_makes_no_weights(self):
-        huge = standard(hidden_size=8192, num_hidden_layers=40, num_attention_heads=64, vocab_size=100_000)
-        assert parameters(huge, DecoderForCausalLM) > 30e9
-        config = config_of(ARMS["split_kv"], huge, DecoderForCausalLM, matched=True)
-        assert (huge.intermediate_size, config.intermediate_size) == (32768, 24576)
+        large = standard(hidden_size=4096, num_hidden_layers=8, num_attention_heads=64, vocab_size=100_000)
+        before = getrusage(RUSAGE_SELF).ru_maxrss
+        assert parameters(large, DecoderForCausalLM) > 2e9
+        config = config_of(ARMS["split_kv"], large, DecoderForCausalLM, matched=True)
+        assert (large.intermediate_size, config.intermediate_size) == (16384, 12288)
+        # KiB on Linux, bytes elsewhere; the weights would take 8 GB.
+        assert getrusage(RUSAGE_SELF).ru_maxrss - before < 2e6 * (1 if sys.platform == "linux" else 1024)
 
     def test_the_standard_configuration_stays_as_it_is(self):
         given = standard()
@@ -163,6 +168,21 @@ class TestPairing:
         layer = made("split_kv", seed=5).model.layers[1].self_attn
         assert torch.equal(layer.self_key.weight, layer.key.weight)
         assert torch.equal(layer.self_value.weight, made("standard", seed=5).model.layers[1].self_attn.value.weight)
+
+    def test_a_self_start_is_where_an_aligned_one_puts_the_own_score(self):
+        """Under QK-norm, before anything is learned: the mean own score less the mean score with others."""
+
+        def lead(name):
+            config = standard(hidden_size=512, num_attention_heads=4, num_key_value_heads=4)
+            layer = build(ARMS[name], config, DecoderForCausalLM, matched=False, seed=0).model.layers[0].self_attn
+            new = layer.project(torch.randn(4, 16, 512, generator=torch.Generator().manual_seed(0)))
+            own_key = new.key if new.self_key is None else new.self_key
+            own = (new.query * own_key).sum(-1).mean() / math.sqrt(layer.head_width)
+            return (own - (new.query @ new.key.mT).mean() / math.sqrt(layer.head_width)).item()
+
+        assert lead("self_start") == pytest.approx(8.0, abs=0.5)  # D = 128
+        assert lead("split_key_aligned") == lead("split_kv_aligned") == pytest.approx(8.0, abs=0.5)
+        assert lead("split_kv") == pytest.approx(0.0, abs=0.5)
 
     @pytest.mark.parametrize("name", ["tied", "split_key", "split_kv", "self_bias", "low_rank_8", "linear_path"])
     def test_raw_these_start_as_the_standard_model(self, name):

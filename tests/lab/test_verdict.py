@@ -10,7 +10,7 @@ from tests.lab.made_up import ARMS, BUDGETS, ENVIRONMENT, plan, record, records
 from twofold.lab.comparisons import compared
 from twofold.lab.schedules import Clock
 from twofold.lab.statistics import holm, sign_flip_p, smallest_detectable, t_interval
-from twofold.lab.verdict import Word, interval_text, judged, number
+from twofold.lab.verdict import Word, interval_text, judged, number, overview
 
 SPLIT = "split_kv matched"
 
@@ -267,6 +267,30 @@ class TestWholeExperiments:
         more = [record(arm, seed, 2e-3, BUDGETS[-1], value=0.1) for arm in ARMS for seed in (8, 9)]
         other = [record(SPLIT, seed, 4e-3, BUDGETS[-1], value=0.1) for seed in range(8)]
         assert compared(plan(), whole + more + other) == best
+
+
+class TestOverview:
+    """Of comparisons of which none is primary."""
+
+    @pytest.mark.parametrize("is_low_good", [True, False])
+    def test_names_the_furthest_to_either_side(self, is_low_good):
+        look = plan(primary=(), exploratory=True, lower_is_better=is_low_good)
+        sign = 1 if is_low_good else -1
+        found = overview(
+            look, compared(look, [replace(one, value=sign * one.value, curve=()) for one in records(plan())])
+        )
+        assert found.word is Word.EXPLORATORY
+        assert found.sentence.startswith(f"exploratory: of 2 comparisons nothing is claimed; at best, {SPLIT} ends 0.0")
+        assert ", and at worst, exclusive ends 0.0" in found.sentence
+        assert "missing" not in found.sentence
+
+    def test_says_what_is_missing(self):
+        look = plan(primary=(), exploratory=True)
+        some = [one for one in records(look) if one.arm != SPLIT or one.seed]
+        found = overview(look, compared(look, some))
+        assert found.sentence.endswith("; runs of 1 are missing or diverged.")
+        none = overview(look, compared(look, []))
+        assert none.sentence == "not judged: none of 2 comparisons has pairs."
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_bands_are_drawn_below_their_lines_and_stay_inside():
     line = Line("a", 9, [(1, 2.0), (2, 3.0)], [(1, 1.0, 2.5), (2, 2.0, 9.0)])
     picture = line_chart([line], title="loss", x_label="x", y_label="y", mark=-4.0)
     band, curve = parsed(picture).iter("path")
-    assert band.get("class") == "band arm1"
+    assert (band.get("class"), curve.get("class")) == ("band arm1 again", "line arm1 again")
     assert len(places(band)) == 8
     assert all(0 <= number <= 400 for number in places(band) + places(curve))
     mark = next(one for one in parsed(picture).iter("line") if one.get("class") == "mark")

@@ -44,10 +44,12 @@ NAMES = [
     "split_key",
     "split_value",
     "split_kv",
+    "split_key_aligned",
     "split_kv_patent",
     "split_kv_aligned",
     "split_kv_independent",
     "self_bias",
+    "self_start",
     "masked_diagonal",
     "exclusive",
     "gated",
@@ -98,7 +100,7 @@ class Compare:
 
 def run(words: Sequence[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
-        arms = "\n       ".join(" ".join(NAMES[start : start + 8]) for start in range(0, len(NAMES), 8))
+        arms = "\n       ".join(" ".join(NAMES[start : start + 6]) for start in range(0, len(NAMES), 6))
         sys.stdout.write(USAGE.format(tasks=" ".join(TASKS), arms=arms) + "\n")
         return 0 if words else 2
     parent, words = parted(words)
@@ -222,7 +224,7 @@ def _told(folder: Path, *, as_json: bool) -> int:
         told["departures"] = study.departures
         sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
         return 0
-    for verdict in study.headlines:
+    for verdict in study.told_first:
         sys.stdout.write(f"{verdict.sentence}\n")
     for departure in study.departures:
         sys.stdout.write(f"  not as planned: {departure}\n")

@@ -50,6 +50,16 @@ class SelfBias(SelfAttention):
         return new._replace(self_key=(new.key.to(shift.dtype) + shift).to(new.key.dtype))
 
 
+class SelfStart(SelfBias):
+    """A self bias that starts where `Aligned` puts the own score under QK-norm: the start of a split without a split.
+
+    There k + q, of independent vectors of one length, lies at 45 degrees to q: sqrt(D) cos 45.
+    """
+
+    def start(self) -> None:
+        init.constant_(self.self_bias, (self.head_width / 2) ** 0.5)
+
+
 class MaskedDiagonal(SelfAttention):
     """No token sees itself. One that has nobody else gets 0, though a map of weights shows it looking at itself."""
 

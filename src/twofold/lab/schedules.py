@@ -1,9 +1,10 @@
 """How long an arm must train to reach its rival's final loss, with a schedule made for just that long.
 
 A crossing inside a long schedule is not this: there the learning rate is still high. So every budget is a training of
-its own; between two budgets the value is taken to be a straight line in the logarithm of tokens, and so is the
-logarithm of seconds. The mean over seeds makes the line. Intervals come from drawing seeds anew, the same ones for
-both arms and all budgets.
+its own; between two budgets the value is taken to be a straight line in the logarithm of tokens. The mean over seeds
+makes the line. Seconds are those tokens at the pace of the largest budget, whose runs were made alike with the rival's:
+a step takes no longer in a shorter schedule. Intervals come from drawing seeds anew, the same ones for both arms and
+all budgets.
 """
 
 import math
@@ -71,13 +72,14 @@ def shortest_schedule(
     sign = 1.0 if lower_is_better else -1.0
     # (seeds, budgets) and (seeds,)
     values = np.array([[sign * _value(runs[one]) for runs in ours] for one in seeds])
-    seconds = np.array([[runs[one].seconds for runs in ours] for one in seeds])
+    seconds = np.array([ours[-1][one].seconds for one in seeds])
     goal = np.array([sign * _value(theirs[one]) for one in seeds])
     goal_seconds = np.array([theirs[one].seconds for one in seeds])
 
     def found(drawn: np.ndarray) -> tuple[float, float, float, float]:
-        tokens, time = _reached(values[drawn].mean(0), goal[drawn].mean(), np.array(budgets), seconds[drawn].mean(0))
-        return tokens, time, tokens / budgets[-1], time / float(goal_seconds[drawn].mean())
+        tokens = _reached(values[drawn].mean(0), goal[drawn].mean(), budgets)
+        share, time = tokens / budgets[-1], float(seconds[drawn].mean())
+        return tokens, share * time, share, share * time / float(goal_seconds[drawn].mean())
 
     everyone = np.arange(len(seeds))
     rng = np.random.default_rng(chance)
@@ -112,19 +114,15 @@ def clock(pairs: Pairs, shortest: Shortest | None, *, lower_is_better: bool) -> 
     return Clock.KEEPS if float(np.mean(crossings)) <= theirs else Clock.UNKNOWN
 
 
-def _reached(values: np.ndarray, goal: float, budgets: np.ndarray, seconds: np.ndarray) -> tuple[float, float]:
-    """Tokens and seconds at which a falling line through (log budget, value) first comes down to the goal."""
+def _reached(values: np.ndarray, goal: float, budgets: Sequence[int]) -> float:
+    """Tokens at which a falling line through (log budget, value) first comes down to the goal."""
     if values[0] <= goal:
-        return float(budgets[0]), float(seconds[0])
+        return float(budgets[0])
     for right in range(1, len(budgets)):
         if values[right] <= goal:
             share = (values[right - 1] - goal) / (values[right - 1] - values[right])
-            return _between(budgets, right, share), _between(seconds, right, share)
-    return math.inf, math.inf
-
-
-def _between(axis: np.ndarray, right: int, share: float) -> float:
-    return math.exp((1 - share) * math.log(axis[right - 1]) + share * math.log(axis[right]))
+            return math.exp((1 - share) * math.log(budgets[right - 1]) + share * math.log(budgets[right]))
+    return math.inf
 
 
 def _crossing(run: Record, sign: int, goal: float) -> float:

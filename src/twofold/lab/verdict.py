@@ -9,6 +9,7 @@ not judged             runs are missing or diverged; of a primary comparison als
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -52,6 +53,19 @@ def judged(plan: Plan, comparison: Comparison) -> Verdict:
         case _:
             rest = _time(comparison)
     return Verdict(word, f"{word}: {said}{rest}.")
+
+
+def overview(plan: Plan, comparisons: Sequence[Comparison]) -> Verdict:
+    """One sentence instead of many, where no comparison is primary: the furthest of them to either side."""
+    found = sorted((one.difference.mean, place) for place, one in enumerate(comparisons) if one.difference is not None)
+    if not found:
+        return Verdict(Word.NOT_JUDGED, f"{Word.NOT_JUDGED}: none of {len(comparisons)} comparisons has pairs.")
+    ends = (found[0], found[-1]) if plan.lower_is_better else (found[-1], found[0])
+    best, worst = (_difference(plan, comparisons[place]) for _, place in ends)
+    said = f"of {len(comparisons)} comparisons nothing is claimed; at best, {best}, and at worst, {worst}"
+    if unfinished := sum(_why_not_judged(one) is not None for one in comparisons):
+        said += f"; runs of {unfinished} are missing or diverged"
+    return Verdict(Word.EXPLORATORY, f"{Word.EXPLORATORY}: {said}.")
 
 
 def interval_text(estimate: Estimate | None) -> str:

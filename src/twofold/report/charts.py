@@ -17,8 +17,13 @@ LABEL = 13
 KEY = 18
 
 
-# Colours and dashes that the page has; further arms begin anew.
+# Colours that the page has, each with a dash; a second round of them is dotted.
 STYLES = 8
+
+
+def style_of(place: int) -> str:
+    """The classes of an arm's colour and dash."""
+    return f"arm{place % STYLES}{' again' if place // STYLES % 2 else ''}"
 
 
 class Line(NamedTuple):
@@ -32,7 +37,7 @@ class Line(NamedTuple):
 
     @property
     def style(self) -> str:
-        return f"arm{self.place % STYLES}"
+        return style_of(self.place)
 
 
 class Interval(NamedTuple):
@@ -125,7 +130,7 @@ def interval_chart(rows: Sequence[Interval], *, title: str, x_label: str, mark: 
     drawn.append(tag("line", x1=across(mark), x2=across(mark), y1=top, y2=bottom, class_="mark"))
     drawn.append(tag("text", x_label, x=WIDTH / 2, y=bottom + 33, class_="middle label"))
     for number, row in enumerate(rows):
-        y, style = top + tall * (number + 0.66), f"arm{row.place % STYLES}"
+        y, style = top + tall * (number + 0.66), style_of(row.place)
         drawn.append(tag("text", row.name, x=14, y=y - 14, class_="named"))
         low, high = (max(xs[0], row.low), min(xs[-1], row.high))
         told = tag("title", f"{row.name}: {row.mean:.4g}, {row.low:.4g} to {row.high:.4g}")

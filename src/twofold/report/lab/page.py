@@ -45,7 +45,7 @@ def lab_page(study: Study, drawn: list[Figure]) -> str:
             "div",
             tag("p", f"{plan.experiment} · {plan.task} · {plan.data}", class_="eyebrow"),
             tag("h1", plan.question),
-            *(_verdict(verdict) for verdict in study.headlines),
+            *(_verdict(verdict) for verdict in study.told_first),
             _followed(study),
         ),
     )

@@ -9,7 +9,10 @@ from twofold.lab.plan import Plan
 from twofold.lab.rates import RateCurve, rate_curves
 from twofold.lab.records import FILE, Record, read_records
 from twofold.lab.registration import Registration, counted, followed, read_registration
-from twofold.lab.verdict import Verdict, judged
+from twofold.lab.verdict import Verdict, judged, overview
+
+# More sentences than these nobody reads at the head of a page.
+FEW = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,6 +42,12 @@ class Study:
     def headlines(self) -> list[Verdict]:
         """Of the primary comparisons; of all where the plan names none."""
         return [said for _, said in self.primary] or self.verdicts
+
+    @property
+    def told_first(self) -> list[Verdict]:
+        """What a reader is told before all else: the headlines, or one sentence instead of many of them."""
+        many = len(self.headlines) > FEW and not self.primary
+        return [overview(self.plan, self.comparisons)] if many else self.headlines
 
     def place(self, arm: str) -> int:
         return self.plan.arms.index(arm)

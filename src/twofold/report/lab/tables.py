@@ -99,7 +99,8 @@ def schedules(study: Study) -> Table:
     return Table(
         "The shortest schedule to the rival's end",
         "What an arm needs to reach its rival's final value with a schedule of its own, read off between budgets: the "
-        "value falls along a straight line in the logarithm of tokens. Intervals by drawing seeds anew.",
+        "value falls along a straight line in the logarithm of tokens. Its time is at the pace of the largest budget. "
+        "Intervals by drawing seeds anew.",
         ("comparison", "to reach", "tokens", "of the rival's", "time", "of the rival's"),
         rows,
     )

@@ -17,7 +17,7 @@ def lab_text(study: Study, drawn: Sequence[Figure]) -> str:
     lines = [
         f"# {_plain(plan.question)}",
         "",
-        *(f"**{said.word}**{_plain(said.sentence.removeprefix(said.word))}\n" for said in study.headlines),
+        *(f"**{said.word}**{_plain(said.sentence.removeprefix(said.word))}\n" for said in study.told_first),
         *kept,
         "",
         f"Experiment {_plain(plan.experiment)}: {_plain(plan.task)} on {_plain(plan.data)}. "
