@@ -55,6 +55,10 @@ def _seeded():
 @pytest.fixture
 def poisoned(monkeypatch):
     """Memory that nobody has written holds NaN, so that a forgotten store shows at once."""
+    # At the first call inside a device's context torch notes which functions make tensors, for good. They must be its
+    # own: with ours, `torch.device("meta")` would make real weights in every later test of this process.
+    with torch.device("cpu"):
+        torch.empty(0)
 
     def poison(maker):
         def made(*args, **kwargs):
