@@ -101,21 +101,20 @@ class Exported(torch.nn.Module):
         self.options = options
 
     def forward(self, query, key, value, self_key, self_value, attn_mask=None):
-        return split_attention(
-            query, key, value, self_key, self_value, attn_mask=attn_mask, backend="columns", **self.options
-        )
+        return split_attention(query, key, value, self_key, self_value, attn_mask=attn_mask, **self.options)
 
 
-@pytest.mark.parametrize("options", [{"is_causal": True}, {}, {"window": 3}], ids=str)
+@pytest.mark.parametrize("options", [{"is_causal": True}, {}, {"window": 3}, {"softcap": 5.0}], ids=str)
 @pytest.mark.parametrize("padded", [False, True])
-def test_columns_export_with_dynamic_batch_and_length(options, padded):
-    batch, tokens = torch.export.Dim("batch", min=1, max=64), torch.export.Dim("tokens", min=2, max=512)
+def test_exports_with_dynamic_batch_and_length(options, padded):
+    """One graph for lengths between which "auto" would change its backend."""
+    batch, tokens = torch.export.Dim("batch", min=1, max=64), torch.export.Dim("tokens", min=2, max=2048)
     inputs = tuple(t.detach() for t in five(B=3, T=10))
     shapes = tuple({0: batch, 2: tokens} for _ in inputs)
     mask = (torch.rand(3, 1, 1, 10) > 0.3,) if padded else ()
     mask_shapes = ({0: batch, 3: tokens},) if padded else ()
     program = torch.export.export(Exported(**options), (*inputs, *mask), dynamic_shapes=(*shapes, *mask_shapes))
-    for B, T in ((1, 2), (5, 33)):
+    for B, T in ((1, 2), (5, 33), (2, 130), (1, 800)):
         new = [t.detach() for t in five(B=B, T=T)]
         new_mask = (torch.rand(B, 1, 1, T) > 0.3,) if padded else ()
         expected = split_attention(*new, attn_mask=new_mask[0] if padded else None, backend="reference", **options)

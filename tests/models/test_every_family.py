@@ -5,6 +5,7 @@ import sys
 
 import pytest
 import torch
+from torch.export import Dim
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
 
 from tests.models import test_decoder, test_encoder, test_seq2seq
@@ -59,6 +60,27 @@ def test_compiles_to_one_graph_forwards_and_backwards(family, recipe):
     model.train()
     torch.testing.assert_close(gradients(model, given, compiled), gradients(model, given))
     torch.compiler.reset()
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_exports_with_dynamic_batch_and_length(family, padded):
+    model = FAMILIES[family](attention="split_kv")
+
+    def given(B, T):
+        made = {"input_ids": torch.randint(3, 20, (B, T))}
+        if padded:
+            made["attention_mask"] = (torch.arange(T) < torch.randint(1, T + 1, (B, 1))).long()
+        if family == "seq2seq":
+            made["decoder_input_ids"] = torch.randint(3, 20, (B, T))
+        return made | ({} if family == "encoder" else {"use_cache": False})
+
+    sizes = {0: Dim("batch", min=1, max=64), 1: Dim("length", min=2, max=1024)}
+    shapes = {name: sizes if isinstance(value, torch.Tensor) else None for name, value in given(3, 10).items()}
+    program = torch.export.export(model, (), given(3, 10), dynamic_shapes=shapes).module()
+    for B, T in ((1, 2), (5, 33), (2, 130)):
+        new = given(B, T)
+        torch.testing.assert_close(program(**new).logits, model(**new).logits)
 
 
 @every_case

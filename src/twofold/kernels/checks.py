@@ -190,8 +190,9 @@ def check(
         self_key=self_key,
         self_value=self_value,
         attn_mask=_checked_mask(attn_mask, query, (B, Hq, T, S)),
-        # A single query owns the last slot, so everything is its past.
-        is_causal=is_causal and T > 1,
+        # A single query owns the last slot, so everything is its past. With dynamic sizes `T > 1` alone is a symbol,
+        # which neither torch's functions take nor a table can be asked by.
+        is_causal=True if is_causal and T > 1 else False,  # noqa: SIM210
         dropout_p=float(dropout_p),
         scale=scale,
         window=None if window is None else min(window, S),

@@ -77,8 +77,7 @@ def fastest(device: torch.device, dtype: torch.dtype, causal: bool, head_width: 
     number = str(dtype).removeprefix("torch.")
     best, fit = None, (True, True, True, 0)
     for line in LINES:
-        # Not `line.causal != causal`: with dynamic sizes the latter is a symbol, which torch.compile cannot compare.
-        if line.device != device.type or (not line.causal if causal else line.causal):
+        if line.device != device.type or line.causal != causal:
             continue
         # This machine before others, this dtype before others, wide enough before too narrow, then the nearest width.
         apart = abs(line.head_width - head_width)

@@ -85,7 +85,7 @@ class SelfAttention(SplitSelfAttention):
             key, value = torch.cat([key, new.key], dim=2), torch.cat([value, new.value], dim=2)
         options: dict[str, Any] = {
             "attn_mask": mask,
-            "is_causal": self.is_causal and mask is None and T > 1,
+            "is_causal": self.is_causal and mask is None,
             "enable_gqa": self.heads != self.kv_heads,
         }
         weights = None

@@ -21,7 +21,7 @@ def self_weights(model: nn.Module, *args: Any, **kwargs: Any) -> list[Tensor]:
     def look(module: Any, inputs: tuple, _options: dict) -> None:
         x, turn, mask, _ = inputs
         new = module.project(x, turn)
-        causal = module.is_causal and mask is None and x.shape[1] > 1
+        causal = module.is_causal and mask is None
         grouped = module.heads != module.kv_heads
         found.append(
             self_weight(new.query, new.key, new.self_key, attn_mask=mask, is_causal=causal, enable_gqa=grouped)
