@@ -18,6 +18,7 @@ from twofold.models import (
     EncoderForMaskedLM,
     EncoderForSentenceEmbedding,
     EncoderModel,
+    heads,
 )
 from twofold.models.bag import Bag
 from twofold.models.configs import RECIPES
@@ -285,6 +286,30 @@ def test_sentence_embeddings_learn_which_document_is_theirs(temperature):
     expected = torch.nn.functional.cross_entropy(nearness[:, [0, 2]], torch.tensor([1, 0]))
     torch.testing.assert_close(model(sentences, **given, also_right=also).loss, expected)
     assert model(sentences).loss is None
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_sentence_embeddings_are_learned_in_groups_of_like_lengths(side, monkeypatch):
+    """The same loss and gradients, whatever stands together; a text without a token is one too."""
+    model = made(EncoderForSentenceEmbedding).double()
+    given = {"labels": torch.arange(20).flip(0)}
+    for name in ("", "document_"):
+        given[f"{name}input_ids"] = tokens(B=20, T=30)
+        mask = torch.arange(30) < torch.randint(0, 31, (20, 1))
+        given[f"{name}attention_mask"] = (mask.flip(1) if side == "left" else mask).long()
+    widths = []
+    model.model.register_forward_pre_hook(
+        lambda module, args, options: widths.append(options["input_ids"].shape[1]), with_kwargs=True
+    )
+
+    def learned(together):
+        monkeypatch.setattr(heads, "TOGETHER", together)
+        loss = model(**given).loss
+        return loss, torch.autograd.grad(loss, list(model.parameters()))
+
+    torch.testing.assert_close(learned(3), learned(20))
+    assert len(widths) == 2 * 7 + 2
+    assert (sum(widths[:7]) < 0.75 * 7 * 30) == (side == "right")
 
 
 @pytest.mark.parametrize("kind", Kind)

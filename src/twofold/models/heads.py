@@ -20,6 +20,9 @@ from transformers.utils.generic import can_return_tuple
 from twofold.models.bag import Bag
 from twofold.models.chain import chain_loss
 
+# Texts that are read together where padding costs as much as words. Fewer are no faster (LOG.md).
+TOGETHER = 16
+
 
 def pooled(x: Tensor, attention_mask: Tensor | None, how: str) -> Tensor:
     """One vector a sentence, (B, C) of (B, T, C): the mean of its tokens, its first or its last (the stop token)."""
@@ -236,26 +239,44 @@ class SentenceEmbedding(Head):
     ) -> EmbeddingOutput:
         """With documents (N, S), a loss: sentence i must be nearer to document labels[i] than to all the others.
 
-        also_right (B, N) is true for others that are right as well: those are neither sought nor shunned.
+        also_right (B, N) is true for others that are right as well: those are neither sought nor shunned. Beside a
+        loss there are the sentences' vectors, and no hidden states.
         """
-        found = self._hidden(input_ids, attention_mask, **options)
-        vector = self._vector(found, attention_mask)
-        loss = None
-        if labels is not None:
-            if document_input_ids is None:
-                raise ValueError("labels are places of documents: give document_input_ids as well")
-            others = self._hidden(document_input_ids, document_attention_mask, **options)
-            nearness = vector @ self._vector(others, document_attention_mask).mT / self.config.similarity_temperature
-            if also_right is not None:
-                nearness = nearness.masked_fill(also_right, float("-inf"))
-            loss = cross_entropy(nearness.float(), labels)
-        return EmbeddingOutput(
-            loss=loss,
-            last_hidden_state=found.last_hidden_state,
-            pooler_output=vector,
-            hidden_states=found.hidden_states,
-            attentions=found.attentions,
-        )
+        if labels is None:
+            found = self._hidden(input_ids, attention_mask, **options)
+            return EmbeddingOutput(
+                last_hidden_state=found.last_hidden_state,
+                pooler_output=self._vector(found, attention_mask),
+                hidden_states=found.hidden_states,
+                attentions=found.attentions,
+            )
+        if document_input_ids is None:
+            raise ValueError("labels are places of documents: give document_input_ids as well")
+        vector = self._vectors(input_ids, attention_mask, **options)
+        documents = self._vectors(document_input_ids, document_attention_mask, **options)
+        nearness = vector @ documents.mT / self.config.similarity_temperature
+        if also_right is not None:
+            nearness = nearness.masked_fill(also_right, float("-inf"))
+        return EmbeddingOutput(loss=cross_entropy(nearness.float(), labels), pooler_output=vector)
+
+    def _vectors(self, input_ids: Tensor | None, attention_mask: Tensor | None, **options: Any) -> Tensor:
+        """Those of `_vector`, but on a CPU few texts at a time, of like lengths: there padding costs what words do."""
+        if (
+            input_ids is None
+            or attention_mask is None
+            or options
+            or input_ids.device.type != "cpu"
+            or torch.compiler.is_compiling()
+        ):
+            return self._vector(self._hidden(input_ids, attention_mask, **options), attention_mask)
+        places = torch.arange(1, attention_mask.shape[1] + 1)
+        ends = (attention_mask.bool() * places).amax(1).clamp(min=1)
+        order = ends.argsort()
+        found = []
+        for texts in order.split(TOGETHER):
+            seen = texts, slice(int(ends[texts[-1]]))
+            found.append(self._vector(self._hidden(input_ids[seen], attention_mask[seen]), attention_mask[seen]))
+        return torch.cat(found)[order.argsort()]
 
     def _vector(self, found: Any, attention_mask: Tensor | None) -> Tensor:
         return nn.functional.normalize(pooled(found.last_hidden_state, attention_mask, self.config.pooling), dim=-1)
