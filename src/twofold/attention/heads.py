@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.nn.modules import module as modules
 
+from twofold.kernels import autocast
 from twofold.kernels.products import products, serves
 
 # Tokens from which all projections are one product, over weights that are laid side by side first. By its bytes that
@@ -36,13 +37,17 @@ def check_dropout(dropout: float) -> float:
     return dropout
 
 
-def check_input(name: str, x: Tensor, layer: nn.Linear) -> None:
-    """x must be what the layer's projection takes: (B, T, width), in its dtype unless autocast casts it."""
+def check_input(name: str, x: Tensor, layer: nn.Module) -> None:
+    """x must be what the layer's projection takes: (B, T, width), in its dtype unless autocast casts it.
+
+    What came in a projection's place, quantised or an adapter, knows by itself what it takes.
+    """
     if not isinstance(x, Tensor):
         raise ValueError(f"{name} must be a torch.Tensor, got {type(x).__name__}")
-    if x.dim() != 3 or x.shape[-1] != layer.in_features:
-        raise ValueError(f"{name} must have shape (B, T, {layer.in_features}), got {tuple(x.shape)}")
-    if x.dtype != layer.weight.dtype and not torch.is_autocast_enabled(x.device.type):
+    width = layer.in_features if type(layer) is nn.Linear else x.shape[-1]
+    if x.dim() != 3 or x.shape[-1] != width:
+        raise ValueError(f"{name} must have shape (B, T, {width}), got {tuple(x.shape)}")
+    if type(layer) is nn.Linear and x.dtype != layer.weight.dtype and not autocast.is_on(x.device.type):
         raise ValueError(f"{name} must have the layer's dtype {layer.weight.dtype}, got {x.dtype}")
 
 
@@ -53,13 +58,14 @@ def side_by_side(x: Tensor, *projections: nn.Linear | None) -> list[Any]:
     and in a step of generation on a GPU.
     """
     present = [projection for projection in projections if projection is not None]
-    alike = len({projection.bias is None for projection in present}) == 1
-    plain = alike and all(is_plain(projection, nn.Linear) for projection in present)
-    weights: list[Tensor] = [projection.weight for projection in present]
-    biases: list[Tensor] = [projection.bias for projection in present if projection.bias is not None]
-    if plain and serves(x, weights, biases):
+    # First of all: what is not plain may have no weight, or one that is computed each time somebody looks.
+    plain = all(is_plain(projection, nn.Linear) for projection in present)
+    weights: list[Tensor] = [projection.weight for projection in present] if plain else []
+    biases: list[Tensor] = [one.bias for one in present if one.bias is not None] if plain else []
+    together = plain and len(biases) in (0, len(present))
+    if together and serves(x, weights, biases):
         made = products(x, weights, biases)
-    elif plain and torch.is_grad_enabled() and x.shape[0] * x.shape[1] >= SIDE_BY_SIDE_FROM:
+    elif together and torch.is_grad_enabled() and x.shape[0] * x.shape[1] >= SIDE_BY_SIDE_FROM:
         weight, bias = torch.cat(weights), torch.cat(biases) if biases else None
         made = linear(x, weight, bias).split([projection.out_features for projection in present], dim=-1)
     else:

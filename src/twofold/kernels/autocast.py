@@ -10,7 +10,7 @@ from torch import Tensor
 def cast(*tensors: Any) -> tuple[Any, ...]:
     """Tensors in autocast's dtype where it is on; whatever is no tensor is left to `check`."""
     device = getattr(getattr(tensors[0], "device", None), "type", "")
-    if not _is_on(device):
+    if not is_on(device):
         return tensors
     wanted = torch.get_autocast_dtype(device)
     return tuple(t.to(wanted) if isinstance(t, Tensor) and _is_cast(t) else t for t in tensors)
@@ -19,10 +19,11 @@ def cast(*tensors: Any) -> tuple[Any, ...]:
 def off(query: Tensor) -> AbstractContextManager:
     """The inputs are cast already; inside, float32 means float32."""
     device = query.device.type
-    return torch.autocast(device, enabled=False) if _is_on(device) else nullcontext()
+    return torch.autocast(device, enabled=False) if is_on(device) else nullcontext()
 
 
-def _is_on(device: str) -> bool:
+def is_on(device: str) -> bool:
+    """Whether torch casts there; it has no autocast on some devices, as on "meta"."""
     # Named, because asking torch whether a device has autocast breaks a compiled graph (torch 2.11).
     return device in ("cpu", "cuda", "mps", "xpu") and torch.is_autocast_enabled(device)
 

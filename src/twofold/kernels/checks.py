@@ -181,8 +181,19 @@ def check(
     if scale <= 0:
         # Library kernels multiply their -inf by the scale; a sign or a zero is exact in the query instead.
         query, scale = (query * 0.0, 1.0) if scale == 0 else (-query, -scale)
-    if S < T:
-        _check_cross(S, T, self_key, self_value, is_causal, window, segment_ids)
+    needs_own_slot = {
+        "self_key": self_key is not None,
+        "self_value": self_value is not None,
+        "is_causal": is_causal,
+        "window": window is not None,
+        "segment_ids": segment_ids is not None,
+    }
+    needing = [name for name, wanted in needs_own_slot.items() if wanted]
+    # Cross-attention needs none: asked all the same, an exported graph would keep to one answer.
+    if needing and S < T:
+        raise ValueError(
+            f"{needing[0]} needs an own slot for every query: key must have at least query's {T} tokens, got {S}"
+        )
     return Call(
         query=query,
         key=key,
@@ -239,29 +250,6 @@ def _check_flag(name: str, flag: object) -> None:
 def _check_number(name: str, number: object, expected: str, fits: Callable[[float], bool]) -> None:
     if isinstance(number, bool) or not isinstance(number, int | float) or not fits(number):
         raise ValueError(f"{name} must be {expected}, got {number!r}")
-
-
-def _check_cross(
-    S: int,
-    T: int,
-    self_key: Tensor | None,
-    self_value: Tensor | None,
-    is_causal: bool,
-    window: int | None,
-    segment_ids: Tensor | None,
-) -> None:
-    needs_own_slot = {
-        "self_key": self_key is not None,
-        "self_value": self_value is not None,
-        "is_causal": is_causal,
-        "window": window is not None,
-        "segment_ids": segment_ids is not None,
-    }
-    for name, wanted in needs_own_slot.items():
-        if wanted:
-            raise ValueError(
-                f"{name} needs an own slot for every query: key must have at least query's {T} tokens, got {S}"
-            )
 
 
 def _checked_mask(mask: Tensor | None, query: Tensor, full: tuple[int, ...]) -> Tensor | None:

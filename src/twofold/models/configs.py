@@ -5,8 +5,11 @@ biases), "classic" (2017: post-LayerNorm, sinusoidal positions, ReLU, biases, em
 (the layer of the source's figure 2: split attention, then a linear map, and nothing else).
 """
 
+import math
+
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
+from transformers.activations import ACT2FN
 
 from twofold.attention.split import Kind
 from twofold.models.rope import rotary_of
@@ -18,6 +21,10 @@ INITS = ("copy", "patent", "aligned", "independent")
 # Gated feed-forwards have a third matrix; their gates' activations.
 GATED = {"swiglu": "silu", "geglu": "gelu"}
 
+SIZES = (
+    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
+    "intermediate_size",
+)  # fmt: skip
 PROJECTIONS = ("query", "key", "value", "self_key", "self_value")
 
 
@@ -128,9 +135,18 @@ class TransformerConfig(PreTrainedConfig):
         ):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
-        for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads"):
+        for name in SIZES:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("hidden_dropout", "attention_dropout"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be from 0 to 1, got {getattr(self, name)}")
+        if not 0 <= self.norm_eps < math.inf:
+            raise ValueError(f"norm_eps must be a finite number of at least 0, got {self.norm_eps}")
+        if self.hidden_act not in ACT2FN and self.hidden_act not in GATED:
+            raise ValueError(f"hidden_act must be one of {', '.join([*GATED, *ACT2FN])}, got {self.hidden_act!r}")
+        if self.pad_token_id is not None and not -self.vocab_size <= self.pad_token_id < self.vocab_size:
+            raise ValueError(f"pad_token_id must be a token of vocab_size {self.vocab_size}, got {self.pad_token_id}")
         if self.num_key_value_heads is None or self.num_attention_heads % self.num_key_value_heads:
             raise ValueError(
                 f"num_key_value_heads must divide num_attention_heads {self.num_attention_heads}, "

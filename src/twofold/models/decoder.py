@@ -54,7 +54,7 @@ class DecoderModel(Stack):
                 past_key_values=past_key_values,
                 position_ids=position_ids,
             )
-        for layer in self.layers:
+        for layer in self.used_layers:
             x = layer(x, turn, attention_mask=mask, past_key_values=past_key_values, **options)
         return BaseModelOutputWithPast(last_hidden_state=self.norm(x), past_key_values=past_key_values)
 

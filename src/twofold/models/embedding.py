@@ -4,10 +4,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from twofold.attention.positions import sinusoidal
 from twofold.attention.rotary import Turn
+from twofold.kernels import autocast
 from twofold.models.rope import rotary_of
+
+
+def second_table(model: PreTrainedModel, own: Any, given: Any) -> Any:
+    """A decoder's table beside the encoder's new one: that where both are tied, else its own, made as long."""
+    return given if model.config.tie_word_embeddings else model._get_resized_embeddings(own, given.num_embeddings)
 
 
 class Embedding(nn.Module):
@@ -30,7 +37,8 @@ class Embedding(nn.Module):
         x = self.vectors(input_ids, inputs_embeds)
         if self.rotary is not None:
             dtype = x.dtype
-            if torch.is_autocast_enabled(x.device.type):
+            # float64 it leaves alone.
+            if dtype != torch.float64 and autocast.is_on(x.device.type):
                 dtype = torch.get_autocast_dtype(x.device.type)
             turn = self.rotary.at(position_ids, dtype)
         elif self.learned is not None:
@@ -46,6 +54,7 @@ class Embedding(nn.Module):
 
     @staticmethod
     def _learned(table: nn.Embedding, position_ids: Tensor) -> Tensor:
-        if not torch.compiler.is_compiling() and (last := int(position_ids.max())) >= table.num_embeddings:
+        can_tell = not torch.compiler.is_compiling() and not position_ids.is_meta
+        if can_tell and (last := int(position_ids.max())) >= table.num_embeddings:
             raise ValueError(f"positions must lie below max_position_embeddings {table.num_embeddings}, got {last}")
         return table(position_ids)

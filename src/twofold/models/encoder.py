@@ -39,7 +39,7 @@ class EncoderModel(Stack):
             input_ids, inputs_embeds = None, own + self.embedding.tokens(cue_ids).sum(-2)
         x, turn, _ = self.placed(input_ids, inputs_embeds, position_ids)
         mask = create_bidirectional_mask(config=self.config, inputs_embeds=x, attention_mask=attention_mask)
-        for layer in self.layers:
+        for layer in self.used_layers:
             x = layer(x, turn, attention_mask=mask, **options)
         return BaseModelOutput(last_hidden_state=self.norm(x))
 

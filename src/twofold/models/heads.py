@@ -26,13 +26,15 @@ TOGETHER = 16
 
 def pooled(x: Tensor, attention_mask: Tensor | None, how: str) -> Tensor:
     """One vector a sentence, (B, C) of (B, T, C): the mean of its tokens, its first or its last (the stop token)."""
-    mask = x.new_ones(x.shape[:2]) if attention_mask is None else attention_mask.to(x.dtype)
     if how == "mean":
+        mask = x.new_ones(x.shape[:2]) if attention_mask is None else attention_mask.to(x.dtype)
         return (x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
-    places = torch.arange(x.shape[1], device=x.device) * mask
-    if how == "last":
-        return x[torch.arange(len(x), device=x.device), places.argmax(1)]
-    return x[torch.arange(len(x), device=x.device), mask.argmax(1)]
+    # Whole numbers: half precision cannot tell neighbouring places of a long text apart.
+    places = torch.arange(1, x.shape[1] + 1, device=x.device).expand(x.shape[:2])
+    seen = places if attention_mask is None else places * attention_mask.bool()
+    found = seen.argmax(1) if how == "last" else (seen > 0).int().argmax(1)
+    # Not len(x), which would pin an exported graph to one size of batch.
+    return x[torch.arange(x.shape[0], device=x.device), found]
 
 
 class Head:
@@ -165,6 +167,18 @@ class Goal(Head):
                 raise ValueError("goal_by_tokens needs a pad_token_id, got None")
             self.bag = Bag(config.vocab_size, config.num_labels, config.pad_token_id)
 
+    def resize_token_embeddings(self, *args: Any, **options: Any) -> nn.Embedding:
+        """New tokens say nothing of goals yet."""
+        table = super().resize_token_embeddings(*args, **options)  # type: ignore[misc]
+        if self.bag is not None and self.bag.num_embeddings != table.num_embeddings:
+            old = self.bag.weight
+            grown = Bag(table.num_embeddings, old.shape[1], self.bag.padding_idx, device=old.device, dtype=old.dtype)
+            kept = min(len(old), table.num_embeddings)
+            with torch.no_grad():
+                grown.weight.zero_()[:kept] = old[:kept]
+            self.bag = grown.requires_grad_(old.requires_grad)
+        return table
+
     @can_return_tuple
     def forward(
         self,
@@ -265,6 +279,7 @@ class SentenceEmbedding(Head):
             input_ids is None
             or attention_mask is None
             or options
+            or len(input_ids) == 0
             or input_ids.device.type != "cpu"
             or torch.compiler.is_compiling()
         ):

@@ -1,5 +1,6 @@
 """How much every token keeps of itself in every layer and head of a model, without ever holding T x T weights."""
 
+from threading import Lock, get_ident
 from typing import Any
 
 import torch
@@ -7,6 +8,8 @@ from torch import Tensor, nn
 
 from twofold.kernels.api import self_weight
 from twofold.models.layers import SelfAttention
+
+_looking = Lock()
 
 
 @torch.no_grad()
@@ -18,7 +21,12 @@ def self_weights(model: nn.Module, *args: Any, **kwargs: Any) -> list[Tensor]:
     """
     found: list[Tensor] = []
 
+    mine = get_ident()
+
     def look(module: Any, inputs: tuple, _options: dict) -> None:
+        # Hooks hear every thread that uses the model.
+        if get_ident() != mine:
+            return
         x, turn, mask, _ = inputs
         new = module.project(x, turn)
         causal = module.is_causal and mask is None
@@ -30,10 +38,12 @@ def self_weights(model: nn.Module, *args: Any, **kwargs: Any) -> list[Tensor]:
     layers = [module for module in model.modules() if isinstance(module, SelfAttention)]
     if not layers:
         raise ValueError(f"model must have split self-attention layers of this package, got {type(model).__name__}")
-    handles = [layer.register_forward_pre_hook(look, with_kwargs=True) for layer in layers]
-    try:
-        model(*args, **{**kwargs, "use_cache": False})
-    finally:
-        for handle in handles:
-            handle.remove()
+    # One at a time: torch's tables of hooks are not made for two threads.
+    with _looking:
+        handles = [layer.register_forward_pre_hook(look, with_kwargs=True) for layer in layers]
+        try:
+            model(*args, **{**kwargs, "use_cache": False})
+        finally:
+            for handle in handles:
+                handle.remove()
     return found

@@ -75,6 +75,11 @@ class Stack(TwofoldPreTrainedModel):
         self.gradient_checkpointing = False
         self.post_init()
 
+    @property
+    def used_layers(self) -> nn.ModuleList:
+        """The first ones where the configuration says so: transformers drafts with those of a model (early exit)."""
+        return self.layers[: self.config.num_hidden_layers]
+
     def placed(
         self, input_ids: Tensor | None, inputs_embeds: Tensor | None, position_ids: Tensor | None, seen: Any = 0
     ) -> tuple[Tensor, Turn | None, Tensor]:

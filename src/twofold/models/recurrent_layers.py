@@ -100,7 +100,8 @@ class RecurrentLayer(nn.Module):
         start: Any = None
         if state is not None:
             start = tuple(part[None].contiguous() for part in state)
-            start = start if isinstance(self.cell, nn.LSTM) else start[0]
+            # By what there is: a quantised LSTM is another class.
+            start = start if len(start) > 1 else start[0]
         if lengths is None:
             y, end = self.cell(x, start)
             return y, _joined(end)

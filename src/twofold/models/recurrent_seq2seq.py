@@ -20,6 +20,7 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from twofold.attention.additive import AdditiveAttention, Attended
 from twofold.kernels.api import split_attention_weights
 from twofold.models.answer_loss import answer_loss
+from twofold.models.embedding import second_table
 from twofold.models.recurrent import EmbeddedModel, RecurrentPreTrainedModel
 from twofold.models.recurrent_config import RecurrentConfig
 from twofold.models.recurrent_layers import RecurrentCache, State, real_steps, recurrent_layers, run
@@ -183,7 +184,8 @@ class RecurrentForConditionalGeneration(RecurrentPreTrainedModel, GenerationMixi
         return self.encoder.embedding
 
     def set_input_embeddings(self, value: Any) -> None:
-        self.encoder.embedding = self.decoder.embedding = value
+        self.encoder.embedding = value
+        self.decoder.embedding = second_table(self, self.decoder.embedding, value)
 
     def get_encoder(self, modality: str | None = None) -> nn.Module:
         del modality

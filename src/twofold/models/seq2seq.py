@@ -18,6 +18,7 @@ from transformers.utils.output_capturing import capture_outputs
 from twofold.models.answer_loss import answer_loss
 from twofold.models.configs import Seq2SeqConfig
 from twofold.models.copying import CopyHead, SourceOutput
+from twofold.models.embedding import second_table
 from twofold.models.encoder import EncoderModel
 from twofold.models.layers import CachedCrossAttention, Layer, SelfAttention
 from twofold.models.pretrained import Stack, TwofoldPreTrainedModel
@@ -92,7 +93,7 @@ class Seq2SeqDecoder(Stack):
             attention_mask=encoder_attention_mask,
             encoder_hidden_states=encoder_hidden_states,
         )
-        for layer in self.layers:
+        for layer in self.used_layers:
             x = layer(
                 x,
                 turn,
@@ -122,7 +123,7 @@ class Seq2SeqModel(Seq2SeqPreTrainedModel):
 
     def set_input_embeddings(self, value: Any) -> None:
         self.encoder.set_input_embeddings(value)
-        self.decoder.set_input_embeddings(value)
+        self.decoder.set_input_embeddings(second_table(self, self.decoder.get_input_embeddings(), value))
 
     @can_return_tuple
     def forward(
@@ -199,6 +200,7 @@ class Seq2SeqForConditionalGeneration(Seq2SeqPreTrainedModel, GenerationMixin):
         attention_mask: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
         labels: Tensor | None = None,
+        encoder_outputs: Any = None,
         use_cache: bool | None = None,
         smoothing: float = 0.0,
         **options: Any,
@@ -210,12 +212,13 @@ class Seq2SeqForConditionalGeneration(Seq2SeqPreTrainedModel, GenerationMixin):
             input_ids=input_ids,
             attention_mask=attention_mask,
             decoder_input_ids=decoder_input_ids,
+            encoder_outputs=encoder_outputs,
             use_cache=use_cache,
             **options,
         )
         logits = self.lm_head(found.last_hidden_state)
         if self.copying is not None:
-            source_ids = getattr(options.get("encoder_outputs"), "source_ids", input_ids)
+            source_ids = getattr(encoder_outputs, "source_ids", input_ids)
             if source_ids is None:
                 raise ValueError("copies needs the source's tokens: give input_ids, or encoder_outputs with source_ids")
             source = found.encoder_last_hidden_state
