@@ -158,6 +158,21 @@ def test_cut_keeps_equal_keys_together_and_leaves_what_is_there():
     assert not {text.split()[0] for text in made.test} & {text.split()[0] for text in made.train}
 
 
+def test_cut_leaves_train_an_example_of_every_label():
+    examples = [(f"text {n}", "ab"[n % 2]) for n in range(40)] + [(f"text {n}", f"rare {n}") for n in range(40, 60)]
+    examples += [(f"twice {n}", "pair") for n in range(2)]
+    made = cut_missing("f", Splits(examples, [], []), lambda one: one[0], lambda one: [one[1]])
+    assert {label for _, label in made.train} == {label for _, label in examples}
+    assert (len(made.dev), len(made.test)) == (6, 6)
+    # Where no label would be lost, nothing is cut otherwise than without labels.
+    common = examples[:40]
+    assert cut_missing("f", Splits(common, [], []), lambda one: one[0], lambda one: [one[1]]) == cut_missing(
+        "f", Splits(common, [], []), lambda one: one[0]
+    )
+    with pytest.raises(DataError, match=r"^f: has too few examples of its labels to cut dev and test from; give those"):
+        cut_missing("f", Splits(examples[40:60], [], []), lambda one: one[0], lambda one: [one[1]])
+
+
 def test_too_few_to_cut_from():
     with pytest.raises(
         DataError, match=r"^f: has 2 different examples, too few to cut dev and test from; give those as files$"

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from tests.lab import quick
-from twofold.data.examples import Captioned, Splits
+from twofold.data.examples import Splits
 from twofold.lab.records import Key, Record
-from twofold.lab.trial import Laboratory, _digest, _digest_of_examples, _uniform
+from twofold.lab.trial import Laboratory, _uniform
 from twofold.tasks import TASKS
 from twofold.tasks.runs import task_class
 from twofold.training import Stopped
@@ -269,33 +269,6 @@ def test_a_split_without_examples_is_refused(empty, size, monkeypatch):
 def test_a_data_set_of_the_hub_is_refused():
     with pytest.raises(ValueError, match="a comparison needs files"):
         Laboratory(quick.plan(), "hub:someone/something")
-
-
-def test_the_digest_knows_data_by_name_and_content(tmp_path):
-    first, same, other = (quick.texts(tmp_path / name, shift) for name, shift in (("a", 0), ("b", 0), ("c", 1)))
-    assert _digest(first) == _digest(same) != _digest(other)
-    assert _digest(first / "dev.txt") != _digest(first)
-    (same / "dev.txt").rename(same / "more.txt")
-    assert _digest(same) != _digest(first)
-    # Files of one name in different folders are not the same when they change places.
-    for place, texts in (("d", "ab"), ("e", "ba")):
-        for folder, text in zip(("x", "y"), texts, strict=True):
-            (tmp_path / place / folder).mkdir(parents=True)
-            (tmp_path / place / folder / "text.txt").write_text(text)
-    assert _digest(tmp_path / "d") != _digest(tmp_path / "e")
-
-
-def test_an_embedded_set_is_known_by_its_examples():
-    def splits(*texts, spot=0):
-        image = torch.zeros(40, 40, 3, dtype=torch.uint8)
-        # Where torch prints three dots.
-        image[20, 20, 0] = spot
-        return Splits(*([Captioned(image, text)] for text in texts))
-
-    usual = _digest_of_examples(splits("a", "b", "\ud800"))
-    assert usual == _digest_of_examples(splits("a", "b", "\ud800"))
-    others = [splits("a", "c", "\ud800"), splits("b", "a", "\ud800"), splits("a", "b", "\ud800", spot=1)]
-    assert len({usual, *map(_digest_of_examples, others)}) == 4
 
 
 @pytest.mark.parametrize(("lengths", "is_causal", "kept"), [([1], True, 1.0), ([2], True, 0.75), ([4, 4], False, 0.25)])

@@ -4,7 +4,8 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -61,6 +62,9 @@ def records_of(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
             record = json.loads(line)
         except json.JSONDecodeError as error:
             raise DataError(path, number, f"invalid JSON: {error.msg} at column {error.colno}") from None
+        except (ValueError, RecursionError) as error:
+            # A number of thousands of digits, or thousands of brackets.
+            raise DataError(path, number, f"invalid JSON: {error}") from None
         if not isinstance(record, dict):
             raise DataError(path, number, f"expected a JSON object, got {_shown(record)}")
         yield number, record
@@ -94,7 +98,8 @@ def _shown(value: Any) -> str:
 def find_split(folder: Path | str, split: str, endings: Sequence[str] = ENDINGS) -> Path | None:
     """A split's file: its name, one of the endings, perhaps .gz. None where there is none.
 
-    `valid`, `validation` and `val` are dev, `test2016` is test. It is an error if it could be one of several.
+    `valid`, `validation` and `val` are dev, `test2016` is test. Of several, the first in the order of `endings` is
+    taken; several that are only like test (`test2016`, `test2017`) are an error.
     """
     if split not in NAMES:
         raise ValueError(f"split must be one of {', '.join(NAMES)}, got {split!r}")
@@ -121,6 +126,7 @@ def read_splits(
     endings: Sequence[str],
     read: Callable[[Path], list[Example]],
     key: Callable[[Example], str] | None,
+    labels: Callable[[Example], Iterable[str]] | None = None,
 ) -> Splits[Example]:
     """A folder's splits, or a file as train. Where train is alone, dev or test are cut from it and `cut` says so.
 
@@ -136,11 +142,19 @@ def read_splits(
         files = {"train": path, "dev": None, "test": None}
     found = {name: read(file) if file else [] for name, file in files.items()}
     splits = Splits(found["train"], found["dev"], found["test"])
-    return splits if key is None else cut_missing(path, splits, key)
+    return splits if key is None else cut_missing(path, splits, key, labels)
 
 
-def cut_missing(path: Path | str, splits: Splits[Example], key: Callable[[Example], str]) -> Splits[Example]:
-    """Splits with what is missing cut from train: a tenth each, by the hash of `key`; equal keys stay together."""
+def cut_missing(
+    path: Path | str,
+    splits: Splits[Example],
+    key: Callable[[Example], str],
+    labels: Callable[[Example], Iterable[str]] | None = None,
+) -> Splits[Example]:
+    """Splits with what is missing cut from train: a tenth each, by the hash of `key`; equal keys stay together.
+
+    A key stays in train where that would otherwise lack one of its labels: nothing could ever predict that.
+    """
     wanted = [name for name in splits.missing if name != "train"]
     if not splits.train or not wanted:
         return splits
@@ -149,7 +163,19 @@ def cut_missing(path: Path | str, splits: Splits[Example], key: Callable[[Exampl
     if len(keys) < 3:
         problem = f"has {len(keys)} different examples, too few to cut {' and '.join(wanted)} from; give those as files"
         raise DataError(path, None, problem)
-    owner = {text: name for place, name in enumerate(wanted) for text in keys[place * size : (place + 1) * size]}
+    carried: dict[str, set[str]] = {text: set() for text in keys}
+    if labels is not None:
+        for example in splits.train:
+            carried[key(example)].update(labels(example))
+    left = Counter(label for found in carried.values() for label in found)
+    owner: dict[str, str] = {}
+    for text in keys:
+        if len(owner) < size * len(wanted) and all(left[label] > 1 for label in carried[text]):
+            owner[text] = wanted[len(owner) // size]
+            left.subtract(carried[text])
+    if lacking := [name for name in wanted if name not in owner.values()]:
+        problem = f"has too few examples of its labels to cut {' and '.join(lacking)} from; give those as files"
+        raise DataError(path, None, problem)
     parts: dict[str, list[Example]] = {"train": [], "dev": list(splits.dev), "test": list(splits.test)}
     for example in splits.train:
         parts[owner.get(key(example), "train")].append(example)

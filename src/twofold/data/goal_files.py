@@ -23,6 +23,11 @@ TAGGED = (".tsv", ".bio", ".conll")
 ENDINGS = (".jsonl", *TAGGED)
 
 
+def labels_of(utterance: Utterance) -> list[str]:
+    """Names of an utterance's goal and slots, for `check_known`. Out of scope needs no example."""
+    return [*([utterance.goal] if utterance.goal else []), *(slot.name for slot in utterance.slots)]
+
+
 def read_goals(path: Path | str) -> Splits[Utterance]:
     """Goals of a folder or a file, in whichever of the formats it is in.
 
@@ -35,7 +40,7 @@ def read_goals(path: Path | str) -> Splits[Utterance]:
         return _clinc(path)
     splits = read_splits(path, ENDINGS, read_goal_file, None)
     train, dev, test = (getattr(splits, name) + _outside(path, name) for name in SPLITS)
-    return cut_missing(path, Splits(train, dev, test), lambda utterance: utterance.text)
+    return cut_missing(path, Splits(train, dev, test), lambda utterance: utterance.text, labels_of)
 
 
 def read_goal_file(path: Path) -> list[Utterance]:
@@ -131,7 +136,7 @@ def _clinc(path: Path) -> Splits[Utterance]:
     if not any(found.values()):
         raise DataError(path, None, 'expected lists "train", "val", "test", "oos_train", ..., found none of them')
     splits = Splits(found["train"], found["dev"], found["test"])
-    return cut_missing(path, splits, lambda utterance: utterance.text)
+    return cut_missing(path, splits, lambda utterance: utterance.text, labels_of)
 
 
 def _row(path: Path, key: str, place: int, row: Any) -> Utterance:

@@ -31,7 +31,7 @@ def hub_labelled(address: Path | str) -> Splits[Labelled]:
         named = str(label) if isinstance(label, int) else there.text(number, row, "label")
         return Labelled(there.text(number, row, "text"), named)
 
-    return _read(address, ("text", "label"), read, lambda example: example.text)
+    return _read(address, ("text", "label"), read, lambda one: one.text, lambda one: [one.label])
 
 
 def hub_summaries(address: Path | str) -> Splits[Pair]:
@@ -112,7 +112,11 @@ def _texts(there: HubSet, split: str) -> Iterator[str]:
 
 
 def _read(
-    address: Path | str, columns: Iterable[str], read: Read[Example], key: Callable[[Example], str]
+    address: Path | str,
+    columns: Iterable[str],
+    read: Read[Example],
+    key: Callable[[Example], str],
+    labels: Callable[[Example], Iterable[str]] | None = None,
 ) -> Splits[Example]:
     """All examples of a set."""
     there = HubSet.parsed(address, columns)
@@ -125,4 +129,4 @@ def _read(
         for split, name in there.splits().items()
     }
     splits = Splits(found["train"], found.get("dev", []), found.get("test", []))
-    return cut_missing(there.address, splits, key)
+    return cut_missing(there.address, splits, key, labels)

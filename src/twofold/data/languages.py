@@ -6,8 +6,8 @@ from pathlib import Path
 from twofold.data.files import ENDINGS, NAMES, DataError
 
 SPLIT = "|".join(name for names in NAMES.values() for name in names)
-# train.en, test2016.de.gz, train.en-de.en
-FILE = re.compile(rf"(?:{SPLIT})[^.]*(?:\.(?P<pair>\w+-\w+))?\.(?P<language>[a-z]{{2,3}}(?:_\w+)?)(?:\.gz)?")
+# train.en, test2016.de.gz, train.en-de.en, train.zh-Hant
+FILE = re.compile(rf"(?:{SPLIT})[^.]*(?:\.(?P<pair>\w+-\w+))?\.(?P<language>[a-z]{{2,3}}(?:[-_]\w+)*)(?:\.gz)?")
 
 
 def languages_of(folder: Path | str, source: str | None = None, target: str | None = None) -> tuple[str, str]:

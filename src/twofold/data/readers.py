@@ -4,6 +4,7 @@ A folder has train, dev (or valid, validation, val) and test files. If only trai
 it by hash, a tenth each, and the result's `cut` says so.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
@@ -20,7 +21,6 @@ from twofold.data.examples import (
     Retrieval,
     Splits,
     Tagged,
-    Utterance,
 )
 from twofold.data.files import (
     NAMES,
@@ -33,6 +33,7 @@ from twofold.data.files import (
     text_of,
     words_in,
 )
+from twofold.data.goal_files import labels_of as labels_of
 from twofold.data.goal_files import read_goals as read_goals
 
 Example = TypeVar("Example")
@@ -44,7 +45,9 @@ def read_tagged(path: Path | str, *, bio_tags: bool = False) -> Splits[Tagged]:
     def read(file: Path) -> list[Tagged]:
         return [sentence.tagged for sentence in bio.sentences(file, bio=bio_tags)]
 
-    return read_splits(path, (".tsv", ".bio", ".conll", ".txt"), read, lambda tagged: " ".join(tagged.words))
+    return read_splits(
+        path, (".tsv", ".bio", ".conll", ".txt"), read, lambda one: " ".join(one.words), lambda one: one.tags
+    )
 
 
 def read_labelled(path: Path | str) -> Splits[Labelled]:
@@ -56,7 +59,7 @@ def read_labelled(path: Path | str) -> Splits[Labelled]:
             return [Labelled(words_in(file, n, one, "text"), words_in(file, n, one, "label")) for n, one in found]
         return [_labelled(file, n, line) for n, line in enumerate(lines_of(file), 1) if line.strip()]
 
-    return read_splits(path, (".jsonl", ".tsv"), read, lambda example: example.text)
+    return read_splits(path, (".jsonl", ".tsv"), read, lambda one: one.text, lambda one: [one.label])
 
 
 def _labelled(path: Path, number: int, line: str) -> Labelled:
@@ -161,12 +164,15 @@ def _queries(folder: Path, split: str, documents: dict[str, Document]) -> list[Q
         return []
     judged = named(folder, f"qrels.{file.name.split('.')[1]}", ".tsv")
     relevant = _judgements(judged, documents) if judged else {}
-    queries = []
+    queries, seen = [], set()
     for line, record in records_of(file):
         if "relevant" in record:
             name, names = "", [str(one) for one in field(file, line, record, "relevant", "list")]
         else:
             name = words_in(file, line, record, "query_id")
+            if name in seen:
+                raise DataError(file, line, f"query_id {name!r} is there twice")
+            seen.add(name)
             names = relevant.pop(name, [])
         strange = [one for one in names if one not in documents]
         if strange or not names:
@@ -183,7 +189,7 @@ def _judgements(path: Path, documents: dict[str, Document]) -> dict[str, list[st
     relevant: dict[str, list[str]] = {}
     for number, line in enumerate(lines_of(path), 1):
         parts = line.split("\t")
-        if len(parts) != 3 or not parts[2].strip().lstrip("-").isdigit():
+        if len(parts) != 3 or not re.fullmatch(r"-?[0-9]{1,9}", parts[2].strip()):
             raise DataError(path, number, f"expected query_id<TAB>doc_id<TAB>relevance, got {line!r}")
         if parts[1] not in documents:
             raise DataError(path, number, f"unknown doc_id {parts[1]!r}")
@@ -228,8 +234,3 @@ def check_known(splits: Splits[Example], labels: Callable[[Example], Iterable[st
             for label in labels(example):
                 if label not in known:
                     raise DataError(path, None, f"label {label!r} of example {place} in {name} does not occur in train")
-
-
-def labels_of(utterance: Utterance) -> list[str]:
-    """Names of an utterance's goal and slots, for `check_known`. Out of scope needs no example."""
-    return [*([utterance.goal] if utterance.goal else []), *(slot.name for slot in utterance.slots)]

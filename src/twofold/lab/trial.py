@@ -4,13 +4,11 @@ What a run depends on is its key (arm, seed, learning rate, budget), the plan's 
 shared with other runs, so that they may run in any order, at once, and anywhere.
 """
 
-import hashlib
 import math
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
 from itertools import pairwise
 from pathlib import Path
 from signal import SIGINT, getsignal
@@ -21,7 +19,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from twofold.data.examples import SPLITS, Splits
+from twofold.data.digest import digest_of_examples, digest_of_files
 from twofold.data.hub import is_hub
 from twofold.lab.arms import ARMS, build, config_of, parameters
 from twofold.lab.options import arm_of, check_direction, options_of, values_of
@@ -66,7 +64,7 @@ class Laboratory:
         self.longer = {int(times): self.task.longer(int(times)) for times in self.options.own.lengths}
         self.config = self.task.config(self.options.model)
         self.model_class = self.task.class_of(self.config)
-        self.data = _digest_of_examples(self.splits) if data is None else _digest(data)
+        self.data = digest_of_examples(self.splits) if data is None else digest_of_files(data)
         self.tokens_a_step = self._tokens_a_step()
         # What cannot be built is found before the first run.
         self.sizes = {name: self._parameters(name) for name in plan.arms}
@@ -282,33 +280,3 @@ def _uniform(lengths: Sequence[int], *, is_causal: bool) -> float:
     """What a token keeps of itself on average in texts of these lengths if it attends to all it sees alike."""
     kept = sum(sum(1 / (t + 1) for t in range(length)) if is_causal else 1.0 for length in lengths)
     return kept / sum(lengths)
-
-
-def _digest(data: Path) -> str:
-    """Of all files of a folder that are not hidden, or of one: records of other data must not be taken for these."""
-    files = sorted(path for path in data.rglob("*") if path.is_file()) if data.is_dir() else [data]
-    # What is hidden no reader reads, and a file manager may leave it there.
-    files = [path for path in files if not any(part.startswith(".") for part in path.relative_to(data).parts)]
-    digest = hashlib.sha256()
-    for path in files:
-        with path.open("rb") as file:
-            inside = hashlib.file_digest(file, "sha256").digest()
-        name = path.relative_to(data) if data.is_dir() else path.name
-        digest.update(str(name).encode(errors="surrogateescape") + b"\0" + inside)
-    return digest.hexdigest()[:16]
-
-
-def _digest_of_examples(splits: Splits[Any]) -> str:
-    """Of an embedded set, which another version of the package may make otherwise."""
-    digest = hashlib.sha256()
-    for name in SPLITS:
-        for example in getattr(splits, name):
-            digest.update(f"{name} {_plain(example)!r}\n".encode(errors="surrogatepass"))
-    return digest.hexdigest()[:16]
-
-
-def _plain(example: Any) -> Any:
-    """What repr shows whole: a tensor it would cut short."""
-    if isinstance(example, Tensor):
-        return tuple(example.shape), example.cpu().numpy().tobytes()
-    return [_plain(getattr(example, one.name)) for one in fields(example)] if is_dataclass(example) else example

@@ -16,6 +16,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from twofold.data.bio import tags_of
 from twofold.data.examples import Slot, Splits, Utterance
+from twofold.data.files import DataError
 from twofold.data.goals import goals
 from twofold.data.readers import check_known, labels_of, read_goals
 from twofold.models.configs import EncoderConfig
@@ -68,6 +69,8 @@ class Goals(Task[Utterance]):
     def examples(cls, data: Path | None, seed: int = 0) -> Splits[Utterance]:
         splits = goals(seed) if data is None else read_goals(data)
         check_known(splits, cls.labels, "the embedded set" if data is None else data)
+        if splits.train and not any(one.goal for one in splits.train):
+            raise DataError(data or "data", None, "train has no goal, only what is out of scope")
         return splits
 
     @staticmethod
