@@ -1,9 +1,11 @@
 """train, evaluate and predict as a user types them: what they print, and one line for every mistake."""
 
 import json
+import shutil
 import sys
 
 import pytest
+import torch
 
 from twofold.cli import main
 
@@ -176,3 +178,70 @@ def test_our_own_mistakes_are_one_line_too(monkeypatch, capsys):
 def test_a_run_of_another_task_is_not_resumed(goal_run, capsys):
     assert main(["train", "translation", "--out", str(goal_run), "--resume"]) == 2
     assert "is a run of goals, not of translation" in said(capsys)[1]
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        (["--device", "cuda"], "device must be cpu or auto"),
+        (["--label-smoothing", "0.1"], "label_smoothing must be 0"),
+        (["--report-to", "trackio"], "report_to trackio needs trackio"),
+    ],
+)
+def test_what_cannot_be_done_removes_nothing(more, complaint, goal_run, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "trackio", None)
+    if torch.cuda.is_available():
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    copied = shutil.copytree(goal_run, tmp_path / "run")
+    before = {path.name: path.read_bytes() for path in copied.iterdir() if path.is_file()}
+    assert main(["train", "goals", "--out", str(copied), "--force", *more, *QUICK]) == 2
+    assert complaint in said(capsys)[1]
+    assert {path.name: path.read_bytes() for path in copied.iterdir() if path.is_file()} == before
+    assert main(["train", "goals", "--out", str(tmp_path / "new"), *more, *QUICK]) == 2
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_start_on_a_full_disk_may_begin_again(goal_files, tmp_path, monkeypatch, capsys):
+    def full(self, folder):
+        (folder / "tokenizer.json").write_text("{")
+        # What tokenizers raise.
+        raise Exception("File too large (os error 27)")
+
+    run = tmp_path / "run"
+    words = ["train", "goals", "--data", str(goal_files), "--out", str(run), "--json", *QUICK]
+    with monkeypatch.context() as patched:
+        patched.setattr("transformers.PreTrainedTokenizerFast.save_pretrained", full)
+        assert main(words) == 2
+    assert "File too large: " in said(capsys)[1]
+    # Whose data it would go on with, nobody knows.
+    assert main(["train", "goals", "--out", str(run), "--resume"]) == 2
+    assert "has no run to resume" in said(capsys)[1]
+    assert main(words) == 0
+    assert main(["evaluate", str(run), "--json"]) == 0
+
+
+def test_changed_data_is_not_gone_on_with(goal_files, tmp_path, capsys):
+    data = shutil.copytree(goal_files, tmp_path / "data")
+    run = tmp_path / "run"
+    assert main(["train", "goals", "--data", str(data), "--out", str(run), "--json", *QUICK]) == 0
+    again = ["train", "goals", "--out", str(run), "--resume", "--json"]
+    assert main(again) == 0
+    (data / ".DS_Store").write_text("what no reader reads")
+    assert main(again) == 0
+    train = next(data.glob("train*"))
+    train.write_text(train.read_text().replace("the ", "teh "))
+    said(capsys)
+    assert main(again) == 2
+    assert f"files of {data} have changed since" in said(capsys)[1]
+
+
+def test_nothing_commands_the_terminal(tmp_path, capsys):
+    assert main(["evaluate", str(tmp_path / "\x1b[31mred\x07")]) == 2
+    assert "\ufffd[31mred\ufffd" in said(capsys)[1]
+
+
+def test_goals_need_a_goal(tmp_path, capsys):
+    (tmp_path / "train.jsonl").write_text("".join(f'{{"text": "text {n}", "goal": null}}\n' for n in range(30)))
+    assert main(["train", "goals", "--data", str(tmp_path), "--out", str(tmp_path / "run")]) == 2
+    assert "train has no goal, only what is out of scope" in said(capsys)[1]
+    assert not (tmp_path / "run").exists()

@@ -1,12 +1,15 @@
 """Whose a folder is, and what may be done to it."""
 
 import json
+import os
+import threading
 
 import pytest
 
 from tests.training import tiny
 from tests.training.test_resume import At, Crash, crash
 from twofold.training import is_finished, prepare_folder, read_metrics
+from twofold.training.folder import begun, locked
 
 
 def test_a_new_folder_is_made(tmp_path):
@@ -118,3 +121,72 @@ def test_unfinished_runs_are_not_finished(tmp_path):
     with pytest.raises(Crash):
         tiny.train(tmp_path, progress=At(5, crash))
     assert not is_finished(tmp_path)
+
+
+def test_a_start_that_is_cut_short_is_none(tmp_path):
+    """What belongs to a run is there before the folder is known as one; a new start takes its place."""
+
+    def killed():
+        (tmp_path / "tokenizer.json").write_text("half")
+        raise Crash
+
+    with pytest.raises(Crash), begun(tmp_path, fill=killed):
+        pass
+    with pytest.raises(ValueError, match="has no run to resume"):
+        prepare_folder(tmp_path, resume=True)
+    with begun(tmp_path, fill=lambda: (tmp_path / "tokenizer.json").write_text("whole")):
+        assert (tmp_path / "tokenizer.json").read_text() == "whole"
+    prepare_folder(tmp_path, resume=True)
+    # Beside something that no start of ours writes it is refused as ever.
+    (tmp_path / "metrics.jsonl").unlink()
+    (tmp_path / "thesis.tex").write_text("years")
+    with pytest.raises(ValueError, match="is not empty"):
+        prepare_folder(tmp_path)
+
+
+def test_a_run_is_held_from_its_first_file_to_its_last(tmp_path):
+    """By one thread, which may ask again."""
+    refused = []
+
+    def other():
+        for force in (False, True):
+            try:
+                prepare_folder(tmp_path, force=force)
+            except ValueError as error:
+                refused.append(str(error))
+
+    def asked():
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+
+    with begun(tmp_path, fill=asked):
+        tiny.train(tmp_path)
+        assert is_finished(tmp_path)
+        asked()
+    assert [text.partition(": ")[0].removeprefix(f"{tmp_path} ") for text in refused] == [
+        "is in use",
+        "is in use",
+        "is not empty",
+        "is in use",
+    ]
+    assert is_finished(tmp_path)
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_lock_whose_file_is_gone_locks_nothing(tmp_path, monkeypatch):
+    """Its holder removed it after somebody else had opened it."""
+    opened = os.open
+    removed = []
+
+    def slow(path, *args, **options):
+        handle = opened(path, *args, **options)
+        if str(path).endswith("lock") and not removed:
+            removed.append(path)
+            os.unlink(path)
+        return handle
+
+    monkeypatch.setattr(os, "open", slow)
+    with locked(tmp_path):
+        assert removed
+        assert (tmp_path / "checkpoints" / "lock").exists()

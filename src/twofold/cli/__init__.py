@@ -1,5 +1,6 @@
 """The command `twofold`. Each verb is a file, imported when it is called; nothing here imports torch."""
 
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -91,5 +92,10 @@ def _say(text: str) -> None:
 
 
 def _fail(text: str, code: int = 2) -> int:
-    sys.stderr.write(f"twofold: {text}\n")
+    sys.stderr.write(f"twofold: {printable(text)}\n")
     return code
+
+
+def printable(text: str) -> str:
+    """Without what would command a terminal: names and labels come from files that anybody may have written."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "\ufffd", text)

@@ -100,7 +100,8 @@ def _train(chosen: Demo, console: Any) -> int:
     """See that both runs are there and finished. Returns the signal that came in between, or 0."""
     from twofold.cli.arms import Training, Watch, train_at_once
     from twofold.tasks.goals import Goals
-    from twofold.training import Settings, is_finished, prepare_folder
+    from twofold.training import Settings, is_finished
+    from twofold.training.folder import check_folder
 
     usual = Goals.settings("tiny")
     epochs = usual["epochs"] if chosen.epochs is None else chosen.epochs
@@ -117,13 +118,16 @@ def _train(chosen: Demo, console: Any) -> int:
     report.unlink(missing_ok=True)
     trainings = []
     for arm, folder in folders.items():
+        words = ["goals", "--json", "--out", str(folder), "--attention", arm]
         if chosen.force or not (folder / "metrics.jsonl").is_file():
-            prepare_folder(folder, force=chosen.force)
-        elif is_finished(folder):
-            _say(console, f"{arm} is trained already, in {folder}: used again")
+            check_folder(folder, force=chosen.force)
+            words += ["--force"] if chosen.force else []
         else:
-            _say(console, f"{arm} was stopped: it goes on from its last checkpoint in {folder}")
-        words = ["goals", "--resume", "--json", "--out", str(folder), "--attention", arm]
+            is_there = is_finished(folder)
+            told = "is trained already" if is_there else "was stopped"
+            then = "used again" if is_there else "it goes on from its last checkpoint"
+            _say(console, f"{arm} {told}, in {folder}: {then}")
+            words += ["--resume"]
         words += ["--epochs", str(settings.epochs), "--seed", str(settings.seed)]
         trainings.append(Training(arm, folder, words + (["--data", str(chosen.data)] if chosen.data else [])))
     what = "the embedded goals" if chosen.data is None else chosen.data

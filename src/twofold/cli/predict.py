@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import tyro
 
+from twofold.cli import printable
 from twofold.cli.arguments import parse
 
 
@@ -59,7 +60,7 @@ def run(words: Sequence[str]) -> int:
         if chosen.json:
             sys.stdout.write(json.dumps(prediction, ensure_ascii=False) + "\n")
         else:
-            sys.stdout.write("\n".join([opened.task.shown(prediction), *told]) + "\n")
+            sys.stdout.write(printable("\n".join([opened.task.shown(prediction), *told])) + "\n")
         sys.stdout.flush()
     return 0
 

@@ -95,7 +95,9 @@ def usual(task: str, words: Sequence[str]) -> Train:
     kind = task_class(task)
     form = _form(kind.Choices)
     out = Path(_value(words, "--out") or f"runs/{task}")
-    if "--resume" in words and (out / "task.json").is_file():
+    if "--resume" in words:
+        if not (out / "task.json").is_file():
+            raise ValueError(f"{out} has no run to resume")
         told = read_task(out)
         if told["task"] != task:
             raise ValueError(f"{out} is a run of {told['task']}, not of {task}")

@@ -14,6 +14,7 @@ from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from twofold.data.examples import Splits
 from twofold.data.hub import is_hub
+from twofold.disk import system_errors
 from twofold.models.loading import device_named, load_as
 from twofold.tasks import TASKS
 from twofold.tasks.options import ModelOptions
@@ -60,9 +61,10 @@ def examples_of(kind: type[Task], data: Path | None, choices: Any = None) -> Spl
 
 
 def write_task(folder: Path, task: Task, *, options: ModelOptions, **told: Any) -> None:
-    """The tokenizer, and last task.json; `told` is kept for whoever resumes. The tokenizer is written only once."""
-    if not (folder / FILE).exists():
-        task.tokenizer.save_pretrained(folder)
+    """The tokenizer, and last task.json; `told` is kept for whoever resumes. At the end, tuned, only task.json."""
+    if not told["tuned"]:
+        with system_errors(folder):
+            task.tokenizer.save_pretrained(folder)
     whole = {"version": VERSION, "task": task.name, "state": task.state, "options": asdict(options), **told}
     aside = folder / f".{FILE}"
     with aside.open("w", encoding="utf-8") as file:

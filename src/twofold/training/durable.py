@@ -7,16 +7,15 @@ Knows nothing of training. A crash at any moment leaves the old folder or the ne
 import hashlib
 import json
 import os
-import re
 import shutil
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
+
+from twofold.disk import system_errors
 
 MANIFEST = "manifest.json"
 ASIDE = ".saving-"
@@ -74,18 +73,6 @@ def write_json(path: Path, content: Any) -> None:
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     with system_errors():
         save_file(dict(tensors), path)
-
-
-@contextmanager
-def system_errors() -> Generator[None]:
-    """safetensors tells a full disk by an exception of its own; here it is the OSError that it stands for."""
-    try:
-        yield
-    except SafetensorError as error:
-        number = re.search(r"\(os error (\d+)\)", str(error))
-        if number is None:
-            raise
-        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
 
 
 def move_in(source: Path, target: Path) -> None:

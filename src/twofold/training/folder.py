@@ -8,8 +8,9 @@ checkpoints/                      only while the run is unfinished, and its lock
 import json
 import os
 import shutil
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,55 @@ VERSION = 1
 METRICS, CHECKPOINTS, LOCK = "metrics.jsonl", "checkpoints", "lock"
 # metrics.jsonl while it is written anew.
 ASIDE = f".{METRICS}"
+# Folders whose lock this thread holds.
+_held: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
+
+
+def check_folder(folder: Path, *, force: bool = False, resume: bool = False) -> None:
+    """Refuse a folder in which no run can begin, or go on. Nothing is written.
+
+    A folder with something in it is refused unless there is a run in it to resume. With `force` an old run may be
+    removed, and only that: a folder that is no run of ours stays as it is.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} must be a folder, and is a file")
+    if resume and force:
+        raise ValueError("give resume or force, not both: one goes on with the run, the other removes it")
+    is_empty = not folder.exists() or _never_began(folder)
+    if resume:
+        if is_empty:
+            raise ValueError(f"{folder} has no run to resume")
+        check_format(folder)
+    elif not is_empty and not force:
+        raise ValueError(f"{folder} is not empty: resume its run, choose another folder, or remove it with force")
+    elif not is_empty and not _is_run(folder):
+        raise ValueError(f"{folder} is not empty and no run: choose another folder, or empty it by hand")
+
+
+@contextmanager
+def begun(
+    folder: Path, *, force: bool = False, resume: bool = False, fill: Callable[[], None] | None = None
+) -> Generator[None]:
+    """Hold `folder` for this process, as the folder of a new run or of the one that goes on in it.
+
+    What `fill` writes is there before a folder is known as a run: killed in between, it has none to resume, and a new
+    one may begin. Other processes than the main one do nothing.
+    """
+    if not is_main_process():
+        yield
+        return
+    check_folder(folder, force=force, resume=resume)
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        # Another process may have been faster.
+        check_folder(folder, force=force, resume=resume)
+        if force and _is_run(folder):
+            _empty(folder)
+        if fill is not None:
+            fill()
+        if not resume:
+            Metrics(folder).begin()
+        yield
 
 
 def prepare_folder(folder: Path, *, force: bool = False, resume: bool = False) -> None:
@@ -29,28 +79,8 @@ def prepare_folder(folder: Path, *, force: bool = False, resume: bool = False) -
     A folder with something in it is refused unless there is a run in it to resume. With `force` an old run is removed,
     and only that: a folder that is no run of ours stays as it is. Other processes than the main one do nothing.
     """
-    if not is_main_process():
-        return
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} must be a folder, and is a file")
-    # What a process that was killed right at the beginning left does not count.
-    is_empty = not folder.exists() or all(path.name == ASIDE for path in folder.iterdir())
-    if resume and force:
-        raise ValueError("give resume or force, not both: one goes on with the run, the other removes it")
-    if resume:
-        if is_empty:
-            raise ValueError(f"{folder} has no run to resume")
-        check_format(folder)
-        return
-    if not is_empty:
-        if force and not _is_run(folder):
-            raise ValueError(f"{folder} is not empty and no run: choose another folder, or empty it by hand")
-        if not force:
-            raise ValueError(f"{folder} is not empty: resume its run, choose another folder, or remove it with force")
-        with locked(folder):
-            _empty(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    Metrics(folder).begin()
+    with begun(folder, force=force, resume=resume):
+        pass
 
 
 def check_format(folder: Path) -> None:
@@ -79,19 +109,44 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 @contextmanager
 def locked(folder: Path) -> Generator[None]:
-    """Hold the run for this process. The kernel lets go however the process ends: no lock outlives its holder."""
+    """Hold the run for this process and thread, which may ask for it again meanwhile.
+
+    The kernel lets go however the process ends: no lock outlives its holder.
+    """
+    place = folder.resolve()
+    if place in _held.get():
+        yield
+        return
+    handle = _taken(folder)
+    token = _held.set(_held.get() | {place})
+    try:
+        yield
+    finally:
+        _held.reset(token)
+        checkpoints = folder / CHECKPOINTS
+        if is_finished(folder) or (_is_run(folder) and [path.name for path in checkpoints.glob("*")] == [LOCK]):
+            shutil.rmtree(checkpoints, ignore_errors=True)
+        os.close(handle)
+
+
+def _taken(folder: Path) -> int:
     import fcntl
 
     path = folder / CHECKPOINTS / LOCK
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except FileNotFoundError:
+            continue
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
+            os.close(handle)
             raise ValueError(f"{folder} is in use: another process is training there") from error
-        yield
-    finally:
+        # Whoever held it may have removed the file in between: then it locks nothing.
+        if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
+            return handle
         os.close(handle)
 
 
@@ -137,9 +192,19 @@ class Metrics:
 
 
 def remove_checkpoints(folder: Path) -> None:
-    """What a finished run no longer needs."""
-    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+    """What a finished run no longer needs; the lock goes with its holder."""
+    with suppress(OSError):
+        _remove(path for path in (folder / CHECKPOINTS).glob("*") if path.name != LOCK)
     sweep(folder)
+
+
+def _never_began(folder: Path) -> bool:
+    """Nothing in it but what a start that was cut short left: the lock comes first, metrics.jsonl last."""
+    names = {path.name for path in folder.iterdir()}
+    if names <= {ASIDE}:
+        return True
+    was_locked = CHECKPOINTS in names and [path.name for path in (folder / CHECKPOINTS).iterdir()] == [LOCK]
+    return was_locked and METRICS not in names and all(name.endswith(".json") for name in names - {ASIDE, CHECKPOINTS})
 
 
 def _is_run(folder: Path) -> bool:
@@ -170,8 +235,14 @@ def _text(line: Mapping[str, Any]) -> str:
 
 
 def _empty(folder: Path) -> None:
-    """Everything in it, metrics.jsonl last: until then it is known as a run, and can be removed again."""
-    for path in sorted(folder.iterdir(), key=lambda path: path.name == METRICS):
+    """All but the lock, metrics.jsonl last: until then it is known as a run, and can be removed again."""
+    _remove(path for path in (folder / CHECKPOINTS).glob("*") if path.name != LOCK)
+    _remove(path for path in folder.iterdir() if path.name not in (CHECKPOINTS, METRICS))
+    (folder / METRICS).unlink(missing_ok=True)
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in list(paths):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:

@@ -31,7 +31,7 @@ class Learner:
         self.shared = processes.shared(model)
         self.call: Any = torch.compile(self.shared) if settings.compile else self.shared
         self.optimizer = optimizer_of(model, settings)
-        self.options = _options(model, settings)
+        self.options = forward_options(model, settings)
         on_gpu = processes.device.type == "cuda"
         is_bf16 = settings.precision == "bf16" or (
             settings.precision == "auto" and on_gpu and torch.cuda.is_bf16_supported()
@@ -57,6 +57,12 @@ class Learner:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return loss, norm.full_tensor() if isinstance(norm, DTensor) else norm
+
+    @property
+    def has_spoilt_weights(self) -> bool:
+        """Whether any weight that this process holds is infinite or no number."""
+        held = [one.to_local() if isinstance(one, DTensor) else one for one in self.model.parameters()]
+        return not all(bool(tensor.isfinite().all()) for tensor in held)
 
     def weights(self) -> Named:
         return tensors.weights(self.model, self.processes)
@@ -86,7 +92,7 @@ class Learner:
         }
 
 
-def _options(model: PreTrainedModel, settings: Settings) -> dict[str, Any]:
+def forward_options(model: PreTrainedModel, settings: Settings) -> dict[str, Any]:
     """What forward is told besides a batch, in training alone."""
     known = signature(model.forward).parameters
     # No cache in training: it costs memory and hides where packed sequences end.

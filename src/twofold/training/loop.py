@@ -37,13 +37,13 @@ from twofold.training.folder import (
     read_metrics,
     remove_checkpoints,
 )
-from twofold.training.learner import Learner
+from twofold.training.learner import Learner, forward_options
 from twofold.training.loss import count
 from twofold.training.optimizer import rate
 from twofold.training.order import epoch_batches, lengths_of, total_steps
 from twofold.training.progress import Progress, Silent, Step
 from twofold.training.randomness import undisturbed
-from twofold.training.reporters import reporter
+from twofold.training.reporters import check_reporter, reporter
 from twofold.training.result import read_model, write_model
 from twofold.training.settings import Settings
 from twofold.training.state import State
@@ -97,8 +97,10 @@ def fit(
     processes = join(settings)
     with ExitStack() as stack:
         if processes.is_main:
+            _check_folder(folder, resume)
             folder.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(folder))
+            # Another process may have been faster.
             _check_folder(folder, resume)
         finished = processes.from_main(end_of(folder) if processes.is_main else None)
         if finished is not None:
@@ -118,6 +120,16 @@ def fit(
         stack.callback(run.close)
         run.train(stack.enter_context(listening()))
         return run.finish()
+
+
+def check_possible(model: PreTrainedModel, train: Sequence[Features] | Streamed[Features], settings: Settings) -> None:
+    """Refuse what `fit` would refuse, before anything is written for it, or removed."""
+    join(settings)
+    forward_options(model, settings)
+    check_reporter(settings)
+    if isinstance(train, Streamed):
+        Numbered(train, settings)
+        total_steps(settings, None, None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -188,6 +200,7 @@ class _Run:
 
     def finish(self) -> Outcome:
         """Keep the best weights, write them, mark the end."""
+        self._check_weights()
         state = self.state
         if state.best_step == 0:
             state.best_step = state.step
@@ -264,6 +277,15 @@ class _Run:
                     )
             self.state.add(loss, norm)
 
+    def _check_weights(self) -> None:
+        """A step can spoil the weights though its loss was a number: the next loss would tell, and may never come."""
+        (spoilt,) = self.processes.summed([self.learner.has_spoilt_weights])
+        if spoilt:
+            step = self.state.step
+            raise ArithmeticError(
+                f"weights are not all numbers after step {step}; {self._kept()}; try a lower learning_rate"
+            )
+
     def _tell(self, epoch: float) -> None:
         """A line of metrics.jsonl, every log_steps and at the end."""
         if self.state.step % self.settings.log_steps and self.state.step != self.total:
@@ -285,6 +307,7 @@ class _Run:
     def _look(self) -> None:
         """Evaluate, and remember the weights if they are the best so far. Training goes on as if nobody had looked."""
         self._read()
+        self._check_weights()
         job, numbers = self.job, {}
         # Under fsdp nobody has a whole model, so all take part; else the others wait.
         if job.evaluate and (self.processes.is_main or self.processes.kind == "fsdp"):
@@ -315,6 +338,7 @@ class _Run:
     def _save(self) -> None:
         """A checkpoint. Where it cannot be written, training goes on with the ones that there are."""
         self._read()
+        self._check_weights()
         self.state.seconds = self._seconds()
         named = self.learner.as_tensors()
         if self.state.best_step not in (0, self.state.step):

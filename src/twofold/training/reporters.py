@@ -1,12 +1,14 @@
 """Curves for other programs: TensorBoard and trackio, if they are installed."""
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from twofold.training.settings import Settings
 
 Numbers = Mapping[str, float]
+MODULES = {"tensorboard": "torch.utils.tensorboard", "trackio": "trackio"}
 
 
 class Reporter(NamedTuple):
@@ -16,6 +18,7 @@ class Reporter(NamedTuple):
 
 def reporter(settings: Settings, folder: Path, step: int) -> Reporter:
     """Where the numbers go; `step` is the one that a resumed run goes on from."""
+    check_reporter(settings)
     match settings.report_to:
         case "tensorboard":
             return _tensorboard(folder, step)
@@ -25,11 +28,22 @@ def reporter(settings: Settings, folder: Path, step: int) -> Reporter:
             return Reporter(log=lambda numbers, step: None, close=lambda: None)
 
 
-def _tensorboard(folder: Path, step: int) -> Reporter:
+def check_reporter(settings: Settings) -> None:
+    """Refuse one that is not installed."""
+    name = settings.report_to
+    if name not in MODULES:
+        return
     try:
-        from torch.utils.tensorboard import SummaryWriter
+        import_module(MODULES[name])
     except ModuleNotFoundError as error:
-        raise _missing("tensorboard") from error
+        raise ValueError(
+            f"report_to {name} needs {name}, which is not installed: pip install '.[{name}]' in Twofold's sources"
+        ) from error
+
+
+def _tensorboard(folder: Path, step: int) -> Reporter:
+    from torch.utils.tensorboard import SummaryWriter
+
     # What an earlier life wrote after its last checkpoint is hidden by what comes.
     writer: Any = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
 
@@ -41,15 +55,7 @@ def _tensorboard(folder: Path, step: int) -> Reporter:
 
 
 def _trackio(settings: Settings, folder: Path) -> Reporter:
-    try:
-        import trackio  # type: ignore[import-not-found]
-    except ModuleNotFoundError as error:
-        raise _missing("trackio") from error
+    import trackio  # type: ignore[import-not-found]
+
     run: Any = trackio.init(project="twofold", name=folder.name, config=settings.as_json(), resume="allow")
     return Reporter(lambda numbers, step: run.log(dict(numbers), step=step), run.finish)
-
-
-def _missing(name: str) -> ValueError:
-    return ValueError(
-        f"report_to {name} needs {name}, which is not installed: pip install '.[{name}]' in Twofold's sources"
-    )

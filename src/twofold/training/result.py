@@ -7,8 +7,9 @@ from pathlib import Path
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from twofold.disk import system_errors
 from twofold.models.loading import without_bars
-from twofold.training.durable import ASIDE, move_in, system_errors
+from twofold.training.durable import ASIDE, move_in
 
 
 def write_model(model: PreTrainedModel, folder: Path, whole: Mapping[str, Tensor] | None) -> None:

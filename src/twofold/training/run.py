@@ -1,18 +1,20 @@
 """Train a task: from its name to a finished run folder."""
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from twofold.data.digest import digest_of_files
 from twofold.data.hub import is_hub
 from twofold.models.loading import device_named, load_as
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.runs import chosen, examples_of, read_task, reopened, task_class, write_task
 from twofold.training.distribution import is_main_process
-from twofold.training.folder import prepare_folder
-from twofold.training.loop import Outcome, fit
+from twofold.training.folder import begun, check_folder
+from twofold.training.loop import Outcome, check_possible, fit
 from twofold.training.progress import Progress
 from twofold.training.result import write_model
 from twofold.training.settings import Settings
@@ -50,10 +52,11 @@ def train_task(
     told: dict[str, Any] = {
         "choices": asdict(given["choices"]) if given else {},
         "data": None if data is None else str(data if is_hub(data) else data.resolve()),
+        "digest": None if data is None or is_hub(data) else digest_of_files(data),
         "settings": settings.as_json(),
     }
-    if resume:
-        prepare_folder(folder, resume=True)
+    if is_main_process():
+        check_folder(folder, force=force, resume=resume)
     goes_on = resume and (folder / "task.json").exists()
     if goes_on:
         _check_same(folder, name, options, settings, told)
@@ -61,39 +64,38 @@ def train_task(
     torch.manual_seed(settings.seed)
     config = task.config(options)
     model_class = task.class_of(config)
-    model = model_class(config)
-    # Nothing is written before all that was asked for is known to be possible.
-    if not resume:
-        prepare_folder(folder, force=force)
-    if not goes_on and is_main_process():
-        write_task(folder, task, options=options, tuned=False, **told)
-    if progress is not None and splits.cut:
-        progress.note(f"{' and '.join(splits.cut)} are cut from train, for the data has none")
-    outcome = fit(
-        model,
-        task.rows(splits.train),
-        task.collate,
-        settings=settings,
-        folder=folder,
-        evaluate=lambda model: task.scores(model, splits.dev),
-        metric=task.metric,
-        higher_is_better=task.higher_is_better,
-        progress=progress,
-        resume=resume,
-    )
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    if not is_main_process():
-        return Trained(outcome, parameters, {})
-    # As it was written: under FSDP this process has only a part of the other one. A kill in between costs nothing: what
-    # follows depends on the model and the dev split alone.
-    whole = load_as(folder, model_class)
-    whole.to(device_named(settings.device))  # type: ignore[arg-type]
-    task.tune(whole, splits.dev)
-    scores = task.scores(whole, splits.dev)
-    write_model(whole, folder, None)
-    task.write_files(folder)
-    write_task(folder, task, options=options, tuned=True, **told)
-    return Trained(outcome, parameters, scores)
+    model, rows = model_class(config), task.rows(splits.train)
+    write = partial(write_task, folder, task, options=options, **told)
+    # Nothing is written, and no old run removed, before all that was asked for is known to be possible.
+    check_possible(model, rows, settings)
+    with begun(folder, force=force, resume=resume, fill=None if goes_on else partial(write, tuned=False)):
+        if progress is not None and splits.cut:
+            progress.note(f"{' and '.join(splits.cut)} are cut from train, for the data has none")
+        outcome = fit(
+            model,
+            rows,
+            task.collate,
+            settings=settings,
+            folder=folder,
+            evaluate=lambda model: task.scores(model, splits.dev),
+            metric=task.metric,
+            higher_is_better=task.higher_is_better,
+            progress=progress,
+            resume=resume,
+        )
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        if not is_main_process():
+            return Trained(outcome, parameters, {})
+        # As it was written: under FSDP this process has only a part of the other one. A kill in between costs nothing:
+        # what follows depends on the model and the dev split alone.
+        whole = load_as(folder, model_class)
+        whole.to(device_named(settings.device))  # type: ignore[arg-type]
+        task.tune(whole, splits.dev)
+        scores = task.scores(whole, splits.dev)
+        write_model(whole, folder, None)
+        task.write_files(folder)
+        write(tuned=True)
+        return Trained(outcome, parameters, scores)
 
 
 def _check_same(folder: Path, name: str, options: ModelOptions, settings: Settings, told: dict[str, Any]) -> None:
@@ -104,3 +106,6 @@ def _check_same(folder: Path, name: str, options: ModelOptions, settings: Settin
     for what, value in now.items():
         if before[what] != value:
             raise ValueError(f"a resumed run keeps the {what} it began with, {before[what]}, got {value}")
+    # Runs that began before digests were kept have none.
+    if before.get("digest") not in (None, told["digest"]):
+        raise ValueError(f"a resumed run keeps the data it began with: files of {told['data']} have changed since")

@@ -120,6 +120,8 @@ class Settings:
             raise ValueError(f"betas must be two numbers from 0 to below 1, got {self.betas}")
         if self.seed < 0:
             raise ValueError(f"seed must be at least 0, got {self.seed}")
+        if self.seed >= 2**64:
+            raise ValueError(f"seed must be below 2**64, got {self.seed}")
         if self.workers < 0:
             raise ValueError(f"workers must be at least 0, got {self.workers}")
         for name, allowed in (
