@@ -7,7 +7,11 @@ from twofold.data.examples import Captioned, Splits
 
 
 def test_the_digest_knows_data_by_name_and_content(tmp_path):
-    first, same, other = (quick.texts(tmp_path / name, shift) for name, shift in (("a", 0), ("b", 0), ("c", 1)))
+    first, same, other = (tmp_path / name for name in "abc")
+    for folder, text in ((first, "one"), (same, "one"), (other, "two")):
+        folder.mkdir()
+        (folder / "train.txt").write_text("all")
+        (folder / "dev.txt").write_text(text)
     assert digest_of_files(first) == digest_of_files(same) != digest_of_files(other)
     assert digest_of_files(first / "dev.txt") != digest_of_files(first)
     (same / "dev.txt").rename(same / "more.txt")
