@@ -21,6 +21,8 @@ def folder_of(tmp_path, *names):
         (["train.en", "train.de"], {"source": "de"}, ("de", "en")),
         (["train.en", "train.de"], {"target": "en"}, ("de", "en")),
         (["train.de-en.de", "train.de-en.en"], {}, ("de", "en")),
+        (["train.en", "train.pt-BR"], {}, ("en", "pt-BR")),
+        (["train.zh-Hant", "train.zh_CN", "train.en"], {"source": "zh-Hant", "target": "en"}, ("zh-Hant", "en")),
         (["train.en", "train.de", "test2016.fr"], {"source": "fr", "target": "de"}, ("fr", "de")),
     ],
 )

@@ -370,3 +370,38 @@ def test_labels_that_train_lacks():
 def test_spans_become_tags():
     places = ((0, 4), (5, 8), (9, 15), (16, 20), (21, 27))
     assert tags_of(places, (Slot("room", 9, 20),)) == ("O", "O", "B-room", "I-room", "O")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"train": 5}', "field 'train' must be a list, got 5"),
+        ('{"train": [["half \\ud800", "a"]]}', "field 'train' holds half of a surrogate pair"),
+        ("[" * 200_000, "invalid JSON: "),
+        ('{"train": ' + "9" * 5000 + "}", "invalid JSON: "),
+    ],
+    ids=["number", "half", "nested", "digits"],
+)
+def test_clincs_layout_gone_wrong(content, message, tmp_path):
+    (tmp_path / "data.json").write_text(content)
+    with pytest.raises(DataError, match=rf"data\.json: {message}"):
+        read_goals(tmp_path / "data.json")
+
+
+@pytest.mark.parametrize("line", ["[" * 200_000, '{"text": ' + "9" * 5000 + "}"], ids=["nested", "digits"])
+def test_a_line_that_json_cannot_hold(line, tmp_path):
+    (tmp_path / "train.jsonl").write_text(f'{{"text": "a", "label": "b"}}\n{line}\n')
+    with pytest.raises(DataError, match=r"train\.jsonl:2: invalid JSON: "):
+        read_labelled(tmp_path)
+
+
+def test_judgements_are_whole_numbers_and_queries_come_once(tmp_path):
+    (tmp_path / "docs.jsonl").write_text('{"doc_id": "d", "text": "text"}\n')
+    (tmp_path / "queries.train.jsonl").write_text('{"query_id": "q", "text": "text"}\n' * 2)
+    for judged in ("\u00b2", "--5", "1.5"):
+        (tmp_path / "qrels.train.tsv").write_text(f"q\td\t{judged}\n")
+        with pytest.raises(DataError, match=r"qrels\.train\.tsv:1: expected query_id<TAB>doc_id<TAB>relevance"):
+            read_retrieval(tmp_path)
+    (tmp_path / "qrels.train.tsv").write_text("q\td\t1\n")
+    with pytest.raises(DataError, match=r"queries\.train\.jsonl:2: query_id 'q' is there twice"):
+        read_retrieval(tmp_path)

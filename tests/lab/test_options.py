@@ -88,3 +88,9 @@ def test_arms_by_name():
 def test_other_arms_there_are_not(name):
     with pytest.raises(ValueError, match=f"arm {re.escape(repr(name))} is not known; there are"):
         arm_of(name)
+
+
+def test_smoothing_is_for_what_writes_answers():
+    assert options_of("translation", {"label_smoothing": 0.1}).settings.label_smoothing == 0.1
+    with pytest.raises(ValueError, match="label_smoothing must be 0 for EncoderForSequenceClassification"):
+        options_of("classification", {"label_smoothing": 0.1})

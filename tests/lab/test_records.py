@@ -179,6 +179,7 @@ def test_the_same_run_twice_is_an_error(path):
         ({"curve": [[1, 2, 3]], "value": 0.5}, "curve must be of looks whose last is the value, 0.5, got 3"),
         ({"value": 10**400}, "value must be a finite number or null, got 1000"),
         ({"tokens": 10**400}, "tokens must be a whole number of at least 0, got 1000"),
+        ({"self_weights": [[1, [0.1]], [2, [0.1, 0.2]]]}, r"self_weights must be of as many layers at every point"),
         ({"self_weights": [[1, []]]}, r"self_weights must be points of tokens and a number a layer, got \[1, \[\]\]"),
         ({"more": 1}, "unknown field 'more'"),
     ],

@@ -5,8 +5,6 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from twofold.data.examples import SPLITS, Splits
 
 
@@ -35,6 +33,6 @@ def digest_of_examples(splits: Splits[Any]) -> str:
 
 def _plain(example: Any) -> Any:
     """What repr shows whole: a tensor it would cut short."""
-    if isinstance(example, Tensor):
+    if hasattr(example, "numpy"):
         return tuple(example.shape), example.cpu().numpy().tobytes()
     return [_plain(getattr(example, one.name)) for one in fields(example)] if is_dataclass(example) else example

@@ -77,9 +77,15 @@ def field(path: Path | str, line: int | None, record: dict[str, Any], name: str,
     value = record[name]
     if not isinstance(value, KINDS[kind]) or isinstance(value, bool):
         raise DataError(path, line, f"field {name!r} must be a {kind}, got {_shown(value)}")
-    if isinstance(value, str) and not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise DataError(path, line, f"field {name!r} holds half of a surrogate pair, which is no character")
+    if isinstance(value, str):
+        readable(path, line, name, value)
     return value
+
+
+def readable(path: Path | str, line: int | None, name: str, value: str) -> None:
+    """Refuse halves of characters, which JSON can spell and no tokenizer can read."""
+    if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise DataError(path, line, f"field {name!r} holds half of a surrogate pair, which is no character")
 
 
 def words_in(path: Path | str, line: int | None, record: dict[str, Any], name: str) -> str:

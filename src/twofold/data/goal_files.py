@@ -13,6 +13,7 @@ from twofold.data.files import (
     field,
     lines_of,
     read_splits,
+    readable,
     records_of,
     text_of,
     words_in,
@@ -127,12 +128,15 @@ def _clinc(path: Path) -> Splits[Utterance]:
         whole = json.loads(text_of(path))
     except json.JSONDecodeError as error:
         raise DataError(path, error.lineno, f"invalid JSON: {error.msg} at column {error.colno}") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(path, None, f"invalid JSON: {error}") from None
     if not isinstance(whole, dict):
         raise DataError(path, None, 'expected an object with lists "train", "val", "test", "oos_train", ...')
     found: dict[str, list[Utterance]] = {}
     for split in SPLITS:
         keys = [f"{before}{name}" for before in ("", "oos_") for name in NAMES[split]]
-        found[split] = [_row(path, key, place, row) for key in keys for place, row in enumerate(whole.get(key, []))]
+        rows = {key: field(path, None, whole, key, "list") for key in keys if key in whole}
+        found[split] = [_row(path, key, place, row) for key in rows for place, row in enumerate(rows[key])]
     if not any(found.values()):
         raise DataError(path, None, 'expected lists "train", "val", "test", "oos_train", ..., found none of them')
     splits = Splits(found["train"], found["dev"], found["test"])
@@ -142,5 +146,7 @@ def _clinc(path: Path) -> Splits[Utterance]:
 def _row(path: Path, key: str, place: int, row: Any) -> Utterance:
     match row:
         case [str(text), str(label)] if text.strip():
+            for part in (text, label):
+                readable(path, None, key, part)
             return Utterance(text, _in_scope(label))
     raise DataError(path, None, f"entry {place} of {key!r} must be [text, label], got {json.dumps(row)}")

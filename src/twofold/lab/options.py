@@ -9,6 +9,7 @@ from twofold.lab.arms import ARMS, Arm
 from twofold.lab.records import is_number
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.runs import task_class
+from twofold.training.learner import forward_options
 from twofold.training.settings import Settings
 
 # What a comparison sets itself, so that no option may.
@@ -96,6 +97,7 @@ def options_of(task: str, size: Mapping[str, Any]) -> Options:
     wanted: dict[str, Any] = {"dropout": 0.0} | given["model"] | {"attention": "standard", "matched": False}
     model = ModelOptions(**wanted)
     settings = Settings(**kind.settings(model.size) | given["settings"] | {"patience": None, "distribution": "none"})
+    forward_options(kind.model_class, settings)
     return Options(model=model, settings=settings, choices=given["choices"], own=Own(**given["own"]))
 
 

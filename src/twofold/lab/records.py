@@ -108,6 +108,8 @@ class Record:
         for name, points in (("curve", self.curve), ("self_weights", self.self_weights)):
             places = [point.tokens for point in points]
             _check(name, places, "at rising tokens", all(one < two for one, two in pairwise(places)))
+        layers = {len(one.layers) for one in self.self_weights}
+        _check("self_weights", sorted(layers), "of as many layers at every point", len(layers) < 2)
         seconds = [point.seconds for point in self.curve]
         rising = all(one < two for one, two in pairwise(seconds))
         _check("curve", seconds, "at rising seconds of at least 0", rising and min(seconds, default=0) >= 0)
@@ -156,7 +158,7 @@ def read_records(path: Path, note: Callable[[str], None] = lambda text: None) ->
     for number, line in enumerate(lines, start=1):
         try:
             record = Record.from_json(json.loads(line))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}:{number}: {error}") from error
         if record.key in found:
             raise ValueError(f"{path}:{number}: the same run as line {found[record.key]}: {tuple(record.key)}")

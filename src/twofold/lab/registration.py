@@ -97,13 +97,14 @@ def read_registration(folder: Path) -> Registration:
         told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         plan, registered = Plan.from_json(told["plan"]), datetime.fromisoformat(told["registered"])
         found = Registration(plan=plan, sha256=told["sha256"], registered=registered, versions=told["versions"])
-    except (KeyError, TypeError) as error:
+        is_as_registered = found.sha256 == _hash(plan)
+    except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path}: is no registration ({error})") from error
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     if found.registered.tzinfo is None:
         raise ValueError(f"{path}: registered must be a date with its time zone, got {told['registered']!r}")
-    if found.sha256 != _hash(plan):
+    if not is_as_registered:
         raise ValueError(f"{path}: its plan was changed after it was registered, the hash is another")
     return found
 

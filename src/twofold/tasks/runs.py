@@ -95,7 +95,12 @@ def read_task(folder: Path) -> dict[str, Any]:
 def reopened(folder: Path) -> Task:
     """The task as it was when the run began, or was tuned."""
     told = read_task(folder)
-    return task_class(told["task"])(PreTrainedTokenizerFast.from_pretrained(folder), told["state"])
+    try:
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+    except Exception as error:
+        # tokenizers knows no other kind.
+        raise ValueError(f"{folder} has no readable tokenizer: {error}") from error
+    return task_class(told["task"])(tokenizer, told["state"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class Learner:
         self.shared = processes.shared(model)
         self.call: Any = torch.compile(self.shared) if settings.compile else self.shared
         self.optimizer = optimizer_of(model, settings)
-        self.options = forward_options(model, settings)
+        self.options = forward_options(type(model), settings)
         on_gpu = processes.device.type == "cuda"
         is_bf16 = settings.precision == "bf16" or (
             settings.precision == "auto" and on_gpu and torch.cuda.is_bf16_supported()
@@ -92,14 +92,14 @@ class Learner:
         }
 
 
-def forward_options(model: PreTrainedModel, settings: Settings) -> dict[str, Any]:
+def forward_options(kind: type[PreTrainedModel], settings: Settings) -> dict[str, Any]:
     """What forward is told besides a batch, in training alone."""
-    known = signature(model.forward).parameters
+    known = signature(kind.forward).parameters
     # No cache in training: it costs memory and hides where packed sequences end.
     options: dict[str, Any] = {"use_cache": False} if "use_cache" in known else {}
     if settings.label_smoothing:
         if "smoothing" not in known:
-            name, got = type(model).__name__, settings.label_smoothing
+            name, got = kind.__name__, settings.label_smoothing
             raise ValueError(f"label_smoothing must be 0 for {name}, whose loss is not that of an answer, got {got}")
         options["smoothing"] = settings.label_smoothing
     return options

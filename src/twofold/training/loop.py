@@ -125,7 +125,7 @@ def fit(
 def check_possible(model: PreTrainedModel, train: Sequence[Features] | Streamed[Features], settings: Settings) -> None:
     """Refuse what `fit` would refuse, before anything is written for it, or removed."""
     join(settings)
-    forward_options(model, settings)
+    forward_options(type(model), settings)
     check_reporter(settings)
     if isinstance(train, Streamed):
         Numbered(train, settings)
