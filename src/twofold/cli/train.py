@@ -91,13 +91,16 @@ def _train(task: str, words: list[str]) -> int:
 def usual(task: str, words: Sequence[str]) -> Train:
     """What holds where nothing is said: the task's own settings, or those of the run that is resumed."""
     from twofold.tasks.runs import chosen, read_task, task_class
+    from twofold.training import is_main_process
 
     kind = task_class(task)
     form = _form(kind.Choices)
     out = Path(_value(words, "--out") or f"runs/{task}")
-    if "--resume" in words:
-        if not (out / "task.json").is_file():
-            raise ValueError(f"{out} has no run to resume")
+    is_there = (out / "task.json").is_file()
+    # Other processes need not see the folder: they are told what it was begun with.
+    if "--resume" in words and not is_there and is_main_process():
+        raise ValueError(f"{out} has no run to resume")
+    if "--resume" in words and is_there:
         told = read_task(out)
         if told["task"] != task:
             raise ValueError(f"{out} is a run of {told['task']}, not of {task}")

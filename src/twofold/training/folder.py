@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from twofold.training import checkpoints
 from twofold.training.distribution import is_main_process
 from twofold.training.durable import sweep
 
@@ -83,6 +84,16 @@ def prepare_folder(folder: Path, *, force: bool = False, resume: bool = False) -
         pass
 
 
+def check_run(folder: Path, resume: bool) -> None:
+    """A new run needs a folder without one; a resumed one needs a run of this version."""
+    if (folder / METRICS).exists():
+        check_format(folder)
+        if not resume and (read_metrics(folder) or checkpoints.found(folder / CHECKPOINTS)):
+            raise ValueError(f"{folder} has a run already: resume it, or choose another folder")
+    elif resume:
+        raise ValueError(f"{folder} has no run to resume")
+
+
 def check_format(folder: Path) -> None:
     """Refuse a folder that holds no run, or one of another version."""
     if not _is_run(folder):
@@ -123,9 +134,9 @@ def locked(folder: Path) -> Generator[None]:
         yield
     finally:
         _held.reset(token)
-        checkpoints = folder / CHECKPOINTS
-        if is_finished(folder) or (_is_run(folder) and [path.name for path in checkpoints.glob("*")] == [LOCK]):
-            shutil.rmtree(checkpoints, ignore_errors=True)
+        kept = [path.name for path in (folder / CHECKPOINTS).glob("*")]
+        if is_finished(folder) or (_is_run(folder) and kept == [LOCK]):
+            shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
         os.close(handle)
 
 

@@ -31,19 +31,18 @@ from twofold.training.folder import (
     CHECKPOINTS,
     METRICS,
     Metrics,
-    check_format,
+    check_run,
     end_of,
     locked,
-    read_metrics,
     remove_checkpoints,
 )
-from twofold.training.learner import Learner, forward_options
+from twofold.training.learner import Learner
 from twofold.training.loss import count
 from twofold.training.optimizer import rate
 from twofold.training.order import epoch_batches, lengths_of, total_steps
 from twofold.training.progress import Progress, Silent, Step
 from twofold.training.randomness import undisturbed
-from twofold.training.reporters import check_reporter, reporter
+from twofold.training.reporters import reporter
 from twofold.training.result import read_model, write_model
 from twofold.training.settings import Settings
 from twofold.training.state import State
@@ -97,11 +96,11 @@ def fit(
     processes = join(settings)
     with ExitStack() as stack:
         if processes.is_main:
-            _check_folder(folder, resume)
+            check_run(folder, resume)
             folder.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(folder))
             # Another process may have been faster.
-            _check_folder(folder, resume)
+            check_run(folder, resume)
         finished = processes.from_main(end_of(folder) if processes.is_main else None)
         if finished is not None:
             return _already(finished, model, folder, processes)
@@ -120,16 +119,6 @@ def fit(
         stack.callback(run.close)
         run.train(stack.enter_context(listening()))
         return run.finish()
-
-
-def check_possible(model: PreTrainedModel, train: Sequence[Features] | Streamed[Features], settings: Settings) -> None:
-    """Refuse what `fit` would refuse, before anything is written for it, or removed."""
-    join(settings)
-    forward_options(type(model), settings)
-    check_reporter(settings)
-    if isinstance(train, Streamed):
-        Numbered(train, settings)
-        total_steps(settings, None, None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -272,19 +261,16 @@ class _Run:
         for step, (loss, norm) in enumerate(zip(losses, norms, strict=True), start=first):
             for what, value in (("loss", loss), ("gradient norm", norm)):
                 if not math.isfinite(value):
-                    raise ArithmeticError(
-                        f"{what} is {value} at step {step}; {self._kept()}; try a lower learning_rate"
-                    )
+                    problem = f"{what} is {value} at step {step}"
+                    raise ArithmeticError(f"{problem}; {self._kept()}; try a lower learning_rate")
             self.state.add(loss, norm)
 
     def _check_weights(self) -> None:
         """A step can spoil the weights though its loss was a number: the next loss would tell, and may never come."""
         (spoilt,) = self.processes.summed([self.learner.has_spoilt_weights])
         if spoilt:
-            step = self.state.step
-            raise ArithmeticError(
-                f"weights are not all numbers after step {step}; {self._kept()}; try a lower learning_rate"
-            )
+            problem = f"weights are not all numbers after step {self.state.step}"
+            raise ArithmeticError(f"{problem}; {self._kept()}; try a lower learning_rate")
 
     def _tell(self, epoch: float) -> None:
         """A line of metrics.jsonl, every log_steps and at the end."""
@@ -395,16 +381,6 @@ class _Run:
 
     def _kept(self) -> str:
         return f"the checkpoint of step {self.saved_step} is kept" if self.saved_step else "nothing is saved"
-
-
-def _check_folder(folder: Path, resume: bool) -> None:
-    """A new run needs a folder without one; a resumed one needs a run of this version."""
-    if (folder / METRICS).exists():
-        check_format(folder)
-        if not resume and (read_metrics(folder) or checkpoints.found(folder / CHECKPOINTS)):
-            raise ValueError(f"{folder} has a run already: resume it, or choose another folder")
-    elif resume:
-        raise ValueError(f"{folder} has no run to resume")
 
 
 def _already(end: dict[str, Any], model: PreTrainedModel, folder: Path, processes: Processes) -> Outcome:

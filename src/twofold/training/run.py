@@ -1,23 +1,31 @@
 """Train a task: from its name to a finished run folder."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import PreTrainedModel
 
 from twofold.data.digest import digest_of_files
 from twofold.data.hub import is_hub
+from twofold.data.streaming import Streamed
 from twofold.models.loading import device_named, load_as
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.runs import chosen, examples_of, read_task, reopened, task_class, write_task
-from twofold.training.distribution import is_main_process
+from twofold.training.distribution import is_main_process, join
+from twofold.training.feeding import Features
 from twofold.training.folder import begun, check_folder
-from twofold.training.loop import Outcome, check_possible, fit
+from twofold.training.learner import forward_options
+from twofold.training.loop import Outcome, fit
+from twofold.training.order import total_steps
 from twofold.training.progress import Progress
+from twofold.training.reporters import check_reporter
 from twofold.training.result import write_model
 from twofold.training.settings import Settings
+from twofold.training.streaming import Numbered
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +75,7 @@ def train_task(
     model, rows = model_class(config), task.rows(splits.train)
     write = partial(write_task, folder, task, options=options, **told)
     # Nothing is written, and no old run removed, before all that was asked for is known to be possible.
-    check_possible(model, rows, settings)
+    _check_possible(model, rows, settings)
     with begun(folder, force=force, resume=resume, fill=None if goes_on else partial(write, tuned=False)):
         if progress is not None and splits.cut:
             progress.note(f"{' and '.join(splits.cut)} are cut from train, for the data has none")
@@ -96,6 +104,16 @@ def train_task(
         task.write_files(folder)
         write(tuned=True)
         return Trained(outcome, parameters, scores)
+
+
+def _check_possible(model: PreTrainedModel, train: Sequence[Features] | Streamed[Features], settings: Settings) -> None:
+    """Refuse what `fit` would refuse, before anything is written for it, or removed."""
+    join(settings)
+    forward_options(type(model), settings)
+    check_reporter(settings)
+    if isinstance(train, Streamed):
+        Numbered(train, settings)
+        total_steps(settings, None, None)
 
 
 def _check_same(folder: Path, name: str, options: ModelOptions, settings: Settings, told: dict[str, Any]) -> None:
