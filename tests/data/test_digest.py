@@ -14,6 +14,11 @@ def test_the_digest_knows_data_by_name_and_content(tmp_path):
         (folder / "dev.txt").write_text(text)
     assert digest_of_files(first) == digest_of_files(same) != digest_of_files(other)
     assert digest_of_files(first / "dev.txt") != digest_of_files(first)
+    (same / "runs" / "a" / "checkpoints").mkdir(parents=True)
+    for name in ("metrics.jsonl", "model.safetensors", "checkpoints/lock"):
+        (same / "runs" / "a" / name).write_text("what training wrote")
+    (same / ".hidden").write_text("what no reader reads")
+    assert digest_of_files(first) == digest_of_files(same)
     (same / "dev.txt").rename(same / "more.txt")
     assert digest_of_files(same) != digest_of_files(first)
     # Files of one name in different folders are not the same when they change places.

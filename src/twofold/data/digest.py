@@ -8,11 +8,17 @@ from typing import Any
 from twofold.data.examples import SPLITS, Splits
 
 
+# By these a run and an experiment are known: what they hold is no data, wherever they lie.
+MADE = ("metrics.jsonl", "registration.json")
+
+
 def digest_of_files(data: Path) -> str:
-    """Of all files of a folder that are not hidden, or of one."""
+    """Of all files of a folder that are not hidden, nor in a run or an experiment below it; or of one file."""
     files = sorted(path for path in data.rglob("*") if path.is_file()) if data.is_dir() else [data]
     # What is hidden no reader reads, and a file manager may leave it there.
     files = [path for path in files if not any(part.startswith(".") for part in path.relative_to(data).parts)]
+    made = {path.parent for path in files if path.name in MADE} - {data}
+    files = [path for path in files if made.isdisjoint(path.parents)]
     digest = hashlib.sha256()
     for path in files:
         with path.open("rb") as file:
