@@ -7,7 +7,6 @@ from typing import Any
 
 from twofold.data.examples import SPLITS, Splits
 
-
 # By these a run and an experiment are known: what they hold is no data, wherever they lie.
 MADE = ("metrics.jsonl", "registration.json")
 

@@ -76,9 +76,9 @@ class Stack(TwofoldPreTrainedModel):
         self.post_init()
 
     @property
-    def used_layers(self) -> nn.ModuleList:
+    def used_layers(self) -> list[nn.Module]:
         """The first ones where the configuration says so: transformers drafts with those of a model (early exit)."""
-        return self.layers[: self.config.num_hidden_layers]
+        return list(self.layers)[: self.config.num_hidden_layers]
 
     def placed(
         self, input_ids: Tensor | None, inputs_embeds: Tensor | None, position_ids: Tensor | None, seen: Any = 0
