@@ -280,11 +280,11 @@ class TestDropout:
     def test_keeps_the_mean_and_drops_the_own_weight_too(self):
         q, k, v, own_k, own_v = tensors(1, 1, 1, 16, 16, 8, torch.float32, DEVICE)
         exact = split_attention(q, k, v, own_k, own_v)
-        runs = [split_attention(q, k, v, own_k, own_v, dropout_p=0.25, backend="triton") for _ in range(150)]
+        runs = [split_attention(q, k, v, own_k, own_v, dropout_p=0.25, backend="triton") for _ in range(100)]
         runs = torch.stack(runs)
-        assert ((runs.mean(0) - exact).abs() < 6 * runs.std(0) / 150**0.5 + 1e-6).all()
+        assert ((runs.mean(0) - exact).abs() < 6 * runs.std(0) / 100**0.5 + 1e-6).all()
         nothing = torch.zeros_like(v)
-        only_own = [split_attention(q, k, nothing, own_k, own_v, dropout_p=0.25, backend="triton") for _ in range(60)]
+        only_own = [split_attention(q, k, nothing, own_k, own_v, dropout_p=0.25, backend="triton") for _ in range(40)]
         assert 0.2 < (torch.stack(only_own) == 0).all(-1).float().mean() < 0.3
 
     def test_backward_drops_what_forward_dropped(self):

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.export import Dim, export
 from torch.nn.utils import parametrize
+from transformers import AutoModelForSequenceClassification
 
 from tests.models import test_seq2seq
 from tests.models.test_captioner import WORDS, built, images
@@ -15,6 +16,7 @@ from tests.models.test_decoder import VOCABULARY, model, tokens
 from tests.models.test_encoder import made
 from tests.models.test_every_family import FAMILIES
 from twofold.models import (
+    DecoderConfig,
     EncoderForGoal,
     EncoderForSentenceEmbedding,
     EncoderModel,
@@ -41,6 +43,17 @@ def test_long_texts_are_pooled_where_they_end(tokens, dtype):
     assert pooled(x, None, "last").tolist() == x[:, -1].tolist()
 
 
+@pytest.mark.parametrize("kind", ["transformer", "recurrent"])
+def test_the_last_token_is_no_padding_even_without_a_mask(kind):
+    config = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2, "num_labels": 3}
+    kinds = {"transformer": DecoderConfig(**config, num_attention_heads=4), "recurrent": RecurrentConfig(**config)}
+    made = AutoModelForSequenceClassification.from_config(kinds[kind]).eval()
+    ids = tokens()
+    ids[0, 5:] = made.config.pad_token_id
+    torch.testing.assert_close(made(ids).logits[0], made(ids[:1, :5]).logits[0])
+    torch.testing.assert_close(made(ids).logits[1], made(ids[1:]).logits[0])
+
+
 class Wrapped(nn.Module):
     def __init__(self, model, **options):
         super().__init__()
@@ -62,7 +75,7 @@ def check_exported(model, given, sizes, **options):
 
 @pytest.mark.parametrize("copies", [False, True])
 def test_an_exported_answer_may_be_longer_than_its_source(copies):
-    made = test_seq2seq.model(attention="split_kv", copies=copies)
+    made = test_seq2seq.model(attention="split_kv", copies=copies, num_hidden_layers=1)
 
     def given(number):
         B, T, answer = [(2, 9, 5), (1, 4, 30), (3, 40, 2)][number]
@@ -94,7 +107,7 @@ def test_every_pooling_exports_with_a_dynamic_batch(pooling):
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
     sizes = {name: {0: BATCH, 1: LENGTH} for name in given(0)}
-    check_exported(made(EncoderForSentenceEmbedding, pooling=pooling), given, sizes)
+    check_exported(made(EncoderForSentenceEmbedding, pooling=pooling, num_hidden_layers=1), given, sizes)
 
 
 def test_generation_goes_on_from_what_the_encoder_gave():

@@ -53,7 +53,7 @@ def test_gradient_checkpointing_changes_no_gradient(family, recipe, kind):
 @every_case
 def test_compiles_to_one_graph_forwards_and_backwards(family, recipe):
     torch.compiler.reset()
-    model, given = FAMILIES[family](attention="split_kv", recipe=recipe), inputs(family)
+    model, given = FAMILIES[family](attention="split_kv", recipe=recipe, num_hidden_layers=1), inputs(family)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     with torch.no_grad():
         torch.testing.assert_close(compiled(**given).logits, model(**given).logits)
@@ -65,7 +65,7 @@ def test_compiles_to_one_graph_forwards_and_backwards(family, recipe):
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_exports_with_dynamic_batch_and_length(family, padded):
-    model = FAMILIES[family](attention="split_kv")
+    model = FAMILIES[family](attention="split_kv", num_hidden_layers=1)
 
     def given(B, T):
         made = {"input_ids": torch.randint(3, 20, (B, T))}

@@ -77,6 +77,9 @@ class SequenceClassification(Head):
         **options: Any,
     ) -> SequenceClassifierOutput:
         found = self._hidden(input_ids, attention_mask, **options)
+        if attention_mask is None and input_ids is not None and self.config.pooling == "last":
+            # As transformers has it: the last token is the last that is no padding, whoever forgot the mask.
+            attention_mask = input_ids != self.config.pad_token_id if self.config.pad_token_id is not None else None
         logits = self.score(self.dropout(pooled(found.last_hidden_state, attention_mask, self.config.pooling)))
         loss = None
         if labels is not None:
