@@ -52,7 +52,9 @@ def test_a_second_run_does_not_overwrite_the_first(goal_files, tmp_path, capsys)
 
 def test_people_get_a_table_and_the_action(goal_run, tmp_path, capsys):
     assert main(["evaluate", str(goal_run), "--split", "dev"]) == 0
-    assert "goal accuracy" in said(capsys)[0]
+    table = said(capsys)[0]
+    assert "goal accuracy" in table
+    assert table.splitlines()[0].endswith("examples of the dev split")
     actions = tmp_path / "actions.toml"
     goals = ("lights_on", "alarm_set", "call_start", "weather_ask")
     done = tmp_path / "done"

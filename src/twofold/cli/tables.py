@@ -3,15 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
+from rich.text import Text
 
 
-def scores_table(scores: Mapping[str, float], title: str) -> Table:
-    table = Table(title=title, title_justify="left", box=None, show_header=False)
+def scores_table(scores: Mapping[str, float], title: str) -> Group:
+    """A line and the scores below it. A table's own title would be broken to the table's width."""
+    table = Table(box=None, show_header=False)
     for name, value in scores.items():
         table.add_row(name.replace("_", " "), f"{value:.4g}")
-    return table
+    return Group(Text(title, style="italic"), table)
 
 
 def show(table: Any) -> None:
