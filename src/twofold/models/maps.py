@@ -23,8 +23,8 @@ def self_weights(model: nn.Module, *args: Any, **kwargs: Any) -> list[Tensor]:
 
     mine = get_ident()
 
-    def look(module: Any, inputs: tuple, _options: dict) -> None:
-        # Hooks hear every thread that uses the model.
+    def look(module: Any, inputs: tuple, _options: dict | None = None) -> None:
+        # Hooks hear every thread that uses the model, and while they come and go without what they asked for.
         if get_ident() != mine:
             return
         x, turn, mask, _ = inputs
