@@ -74,7 +74,8 @@ def _show(told: Sequence[dict[str, Any]]) -> None:
 
     table = Table(box=None)
     for name in ("experiment", "metric", "pairs", "gain", "effect", "verdict"):
-        table.add_column(name, justify="right" if name in ("pairs", "gain", "effect") else "left")
+        # A name that is cut short may be that of two experiments.
+        table.add_column(name, justify="right" if name in ("pairs", "gain", "effect") else "left", overflow="fold")
     for one in told:
         gain, effect = (f"{one[name]:+.3g}" if one[name] is not None else "–" for name in ("gain", "effect"))
         word = one["verdict"].partition(":")[0] + ("" if one["effect"] is not None else ", left out")
