@@ -1,6 +1,7 @@
 """`twofold bench attention` as a user runs it, and the format of its rows."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -119,6 +120,24 @@ def test_no_words_show_the_help_and_fail(capsys):
 def test_python_dash_m():
     done = subprocess.run([sys.executable, "-m", "twofold", "--version"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "twofold 0.1.0\n")
+
+
+def test_a_reader_that_leaves_is_no_error():
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "twofold", "--help"], stdout=writing, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_a_full_disk_gets_one_line():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "twofold", "--help"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr) == (2, "twofold: [Errno 28] No space left on device\n")
 
 
 TINY = ["--heads", "2", "--head-width", "8", "--rounds", "2", "--json"]

@@ -1,6 +1,8 @@
 """The command `twofold`. Each verb is a file, imported when it is called; nothing here imports torch."""
 
+import os
 import re
+import select
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -53,28 +55,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
-    if not words or words[0] in ("-h", "--help"):
-        verbs = "\n".join(f"  {verb:<12} {what}" for verb, what in VERBS.items())
-        _say(HELP.format(verbs=verbs))
-        return 0 if words else 2
-    if words[0] == "--version":
-        from twofold import __version__
-
-        _say(f"twofold {__version__}")
-        return 0
-    if words[0] not in (*VERBS, COMPLETION):
-        return _fail(f"unknown verb {words[0]!r}; there are: {', '.join(VERBS)}")
     try:
-        if words[0] == COMPLETION:
-            _say(import_module("twofold.cli.completion").script(words[1:]))
-            return 0
-        return import_module(f"twofold.cli.{words[0]}").run(words[1:])
+        code = _run(words)
+        sys.stdout.flush()
+        return code
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in EXTRAS:
             raise
         return _fail(f"{package} is not installed: pip install '.[{EXTRAS[package]}]' in Twofold's sources")
     except (ValueError, OSError, ArithmeticError) as error:
+        if isinstance(error, BrokenPipeError) and _is_unread():
+            return 1
         if debug:
             raise
         return _fail(" ".join(str(error).split()))
@@ -85,6 +77,34 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(f"{type(error).__name__}: {' '.join(str(error).split()):.300} (--debug shows where)", code=1)
     except KeyboardInterrupt:
         return _fail("stopped", code=130)
+
+
+def _run(words: Sequence[str]) -> int:
+    if not words or words[0] in ("-h", "--help"):
+        verbs = "\n".join(f"  {verb:<12} {what}" for verb, what in VERBS.items())
+        _say(HELP.format(verbs=verbs))
+        return 0 if words else 2
+    if words[0] == "--version":
+        from twofold import __version__
+
+        _say(f"twofold {__version__}")
+        return 0
+    if words[0] == COMPLETION:
+        _say(import_module("twofold.cli.completion").script(words[1:]))
+        return 0
+    if words[0] not in VERBS:
+        raise ValueError(f"unknown verb {words[0]!r}; there are: {', '.join(VERBS)}")
+    return import_module(f"twofold.cli.{words[0]}").run(words[1:])
+
+
+def _is_unread() -> bool:
+    """Whether what read the output has left, as `head` does. What is still to be written then goes nowhere."""
+    output = select.poll()
+    output.register(sys.stdout.fileno(), 0)
+    is_gone = any(event & select.POLLERR for _, event in output.poll(0))
+    if is_gone:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return is_gone
 
 
 def _say(text: str) -> None:

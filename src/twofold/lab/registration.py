@@ -25,7 +25,8 @@ FILE = "registration.json"
 PACKAGES = ("twofold", "torch", "transformers", "numpy", "scipy")
 # Of a record's environment: what paired runs must share to have been made alike.
 SAME_FOR_PAIRS = (
-    "gpu", "cpu", "threads", "runs_at_once", "python", "torch", "triton", "cudnn", "commit", "twofold", "data",
+    "gpu", "cpu", "threads", "runs_at_once", "python", "torch", "triton", "cudnn", "cudnn_frontend", "commit",
+    "twofold", "data",
 )  # fmt: skip
 # And what every run must tell, without which nobody can check it.
 TOLD = ("date", "commit", "data")

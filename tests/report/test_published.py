@@ -1,0 +1,30 @@
+"""What docs/results says is what the code makes of the records beside it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from twofold.report.lab.figures import figures
+from twofold.report.lab.study import read_study
+from twofold.report.lab.text import lab_text
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+REPORTS = sorted(RESULTS.glob("*/report.md"))
+# Parts of a verdict: how far apart two arms ended, and what that saves.
+ENDS = r"\w+ ends [\d.]+ (?:above|below) \w+ in \S+ \([^)]*\)"
+REACHES = r"reaches that end with [^(]*\([^)]*\)"
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.parent.name)
+def test_a_report_is_what_its_records_say(report):
+    study = read_study(report.parent)
+    assert report.read_text(encoding="utf-8") == lab_text(study, figures(study))
+
+
+def test_quoted_verdicts_are_those_of_reports():
+    page = " ".join((RESULTS / "README.md").read_text(encoding="utf-8").split())
+    told = " ".join(report.read_text(encoding="utf-8").replace("\\", "") for report in REPORTS)
+    quoted = re.findall(f"{ENDS}|{REACHES}", page)
+    assert len(quoted) >= 10
+    assert [one for one in quoted if one not in told] == []
