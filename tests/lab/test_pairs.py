@@ -74,6 +74,12 @@ def test_mean_curve_and_seconds():
     assert seconds_at(runs, [10, 20, 30]) == [1.5, 3.25, 5]
 
 
+def test_seeds_whose_batches_differ_a_little_keep_their_looks():
+    curves = [(500, 1, 3.0), (1000, 2, 1.0)], [(505, 1, 4.0), (995, 2, 2.0)]
+    runs = [run("standard", seed, points[-1][2], points) for seed, points in enumerate(curves)]
+    assert [(gap.at, gap.value.mean) for gap in mean_curve(runs)] == [(500, 3.5), (1000, 1.5)]
+
+
 @pytest.mark.parametrize("curves", [[], [()], [(), ((1, 1, 1.0),)], [((1, 1, 1.0),), ((2, 2, 1.0),)]])
 def test_nothing_in_common_is_no_curve(curves):
     assert mean_curve([run("standard", seed, 1.0, points) for seed, points in enumerate(curves)]) == []

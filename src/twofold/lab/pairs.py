@@ -8,6 +8,9 @@ import numpy as np
 from twofold.lab.records import Record
 from twofold.lab.statistics import Estimate, t_interval
 
+# How far looks of other seeds may lie apart, by their tokens.
+ABOUT = 0.02
+
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
@@ -89,8 +92,10 @@ def _over_tokens(pairs: Sequence[tuple[Record, Record | None]]) -> list[Spot]:
     curves = [run.curve for pair in pairs for run in pair if run is not None]
     if not curves or not all(curves):
         return []
-    first, last = max(curve[0].tokens for curve in curves), min(curve[-1].tokens for curve in curves)
-    # Paired runs look at the same tokens; where they do not, the fewest looks decide.
+    # Runs of a pair look after the same tokens, those of other seeds after about as many: batches differ.
+    first = max(curve[0].tokens for curve in curves) * (1 - ABOUT)
+    last = min(curve[-1].tokens for curve in curves) * (1 + ABOUT)
+    # Where they do not, the fewest looks decide.
     tokens = [point.tokens for point in min(curves, key=len) if first <= point.tokens <= last]
     values = np.array(
         [

@@ -131,7 +131,7 @@ def interval_chart(rows: Sequence[Interval], *, title: str, x_label: str, mark: 
     drawn.append(tag("text", x_label, x=WIDTH / 2, y=bottom + 33, class_="middle label"))
     for number, row in enumerate(rows):
         y, style = top + tall * (number + 0.66), style_of(row.place)
-        drawn.append(tag("text", row.name, x=14, y=y - 14, class_="named"))
+        drawn.append(tag("text", row.name, x=20, y=y - 14, class_="named"))
         low, high = (max(xs[0], row.low), min(xs[-1], row.high))
         told = tag("title", f"{row.name}: {row.mean:.4g}, {row.low:.4g} to {row.high:.4g}")
         drawn.append(tag("line", told, x1=across(low), x2=across(high), y1=y, y2=y, class_=f"reach {style}"))
