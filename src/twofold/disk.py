@@ -1,10 +1,29 @@
-"""What libraries say of a disk, as the OSErrors that they stand for."""
+"""Files that are whole or not there, and what libraries say of a disk as the OSErrors that it stands for."""
 
 import os
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
+
+
+def write_whole(path: Path, data: bytes | str) -> None:
+    """Aside, under a name that no other writer has, to the disk, and then in one go: nobody ever reads a piece."""
+    aside = path.with_name(f".{token_hex(4)}-{path.name}")
+    try:
+        with aside.open("wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def is_aside(path: Path) -> bool:
+    """Whether it is what a killed writer left."""
+    return re.fullmatch(r"\.[0-9a-f]{8}-.+", path.name) is not None
 
 
 @contextmanager

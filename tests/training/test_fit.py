@@ -10,6 +10,8 @@ from torch.nn.functional import cross_entropy
 from tests.training import tiny
 from twofold.models import DecoderForCausalLM, EncoderConfig, EncoderForGoal
 from twofold.training import Settings, fit, is_finished, read_metrics
+from twofold.training.distribution import join
+from twofold.training.feeding import fed
 from twofold.training.progress import Silent
 
 
@@ -104,6 +106,22 @@ def test_what_may_not_matter(changes, tmp_path):
     for one, other in zip(tiny.curve(tmp_path / "plain"), tiny.curve(tmp_path / "changed"), strict=True):
         assert one["loss"] == pytest.approx(other["loss"], abs=1e-5)
         assert one["gradient_norm"] == pytest.approx(other["gradient_norm"], abs=1e-4)
+
+
+def _drawn(rows):
+    return {"input_ids": torch.rand(len(rows))}
+
+
+def test_workers_draw_something_else_in_every_epoch():
+    settings = Settings(workers=1, distribution="none", device="cpu")
+
+    def drawn(step):
+        batches = [[0, 1], [2, 3]]
+        pieces = list(fed(list(range(4)), _drawn, batches, settings, join(settings), step))
+        return torch.stack([piece.batch["input_ids"] for (piece,) in pieces])
+
+    assert len({tuple(drawn(step).flatten().tolist()) for step in (0, 2, 4)}) == 3
+    assert drawn(2).equal(drawn(2))
 
 
 @pytest.mark.parametrize("make", [tiny.model, tiny.copier])

@@ -26,7 +26,7 @@ def test_a_new_folder_is_made(tmp_path):
 
 def test_a_prepared_folder_can_be_resumed(tmp_path):
     """Killed between the two, and once before that."""
-    (tmp_path / ".metrics.jsonl").write_text('{"kind"')
+    (tmp_path / ".0123abcd-metrics.jsonl").write_text('{"kind"')
     prepare_folder(tmp_path)
     prepare_folder(tmp_path, resume=True)
     tiny.train(tmp_path, resume=True)

@@ -13,6 +13,7 @@ from typing import Any
 import tyro
 
 from twofold.cli.arguments import parse
+from twofold.disk import write_whole
 
 # The arm in question first, its control second.
 ARMS = ("split_kv", "standard")
@@ -84,10 +85,8 @@ def run(words: Sequence[str]) -> int:
     facts = machine(torch.device("cpu"))
     made = {name: facts[name] for name in ("date", "twofold", "commit", "torch", "python", "cpu", "cores")}
     report = chosen.out / REPORT
-    # Written aside: a report that is there is whole, and says that both runs are.
-    aside = report.with_name(f".{REPORT}")
-    aside.write_text(goals_page(comparison, made, following), encoding="utf-8")
-    aside.replace(report)
+    # A report that is there says that both runs are.
+    write_whole(report, goals_page(comparison, made, following))
     told = {**comparison.told(), "report": str(report), "seconds": round(time.monotonic() - began, 1)}
     if chosen.json:
         sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")

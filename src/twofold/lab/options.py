@@ -26,6 +26,7 @@ FIXED = frozenset(
         "evaluate_steps",
         "patience",
         "log_steps",
+        "workers",
         "save_steps",
         "save_seconds",
         "keep",

@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from twofold.disk import write_whole
 from twofold.lab.pairs import end_runs
 from twofold.lab.plan import Plan
 from twofold.lab.rates import rate_curves, rate_for
@@ -75,13 +76,7 @@ def _write(plan: Plan, folder: Path) -> None:
         "registered": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
     }
-    aside = path.with_name(f".{FILE}")
-    with aside.open("w", encoding="utf-8") as file:
-        json.dump(told, file, ensure_ascii=False, indent=1, sort_keys=True)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
+    write_whole(path, json.dumps(told, ensure_ascii=False, indent=1, sort_keys=True) + "\n")
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

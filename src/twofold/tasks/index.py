@@ -6,7 +6,6 @@ index.json          ids and texts in the same order, and the hash of the vectors
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from twofold.data.examples import Document
+from twofold.disk import write_whole
 
 VECTORS, DOCUMENTS, VERSION = "index.safetensors", "index.json", 1
 
@@ -54,12 +54,7 @@ class Index:
             "documents": [{"id": document.id, "text": document.text} for document in self.documents],
         }
         for name, data in ((VECTORS, vectors), (DOCUMENTS, json.dumps(told, ensure_ascii=False).encode())):
-            aside = folder / f".{name}"
-            with aside.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            aside.replace(folder / name)
+            write_whole(folder / name, data)
 
 
 def read_index(folder: Path) -> Index:

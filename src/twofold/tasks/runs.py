@@ -4,7 +4,6 @@ task.json names the task and holds its state; the model and its curves are writt
 """
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +13,7 @@ from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from twofold.data.examples import Splits
 from twofold.data.hub import is_hub
-from twofold.disk import system_errors
+from twofold.disk import system_errors, write_whole
 from twofold.models.loading import device_named, load_as
 from twofold.tasks import TASKS
 from twofold.tasks.options import ModelOptions
@@ -66,12 +65,7 @@ def write_task(folder: Path, task: Task, *, options: ModelOptions, **told: Any) 
         with system_errors(folder):
             task.tokenizer.save_pretrained(folder)
     whole = {"version": VERSION, "task": task.name, "state": task.state, "options": asdict(options), **told}
-    aside = folder / f".{FILE}"
-    with aside.open("w", encoding="utf-8") as file:
-        json.dump(whole, file, ensure_ascii=False, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(folder / FILE)
+    write_whole(folder / FILE, json.dumps(whole, ensure_ascii=False, indent=1))
 
 
 def read_task(folder: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader
 from twofold.training.distribution import Processes
 from twofold.training.order import shares
 from twofold.training.packing import NO_LABEL
+from twofold.training.randomness import number_of
 from twofold.training.settings import Settings
 from twofold.training.streaming import Numbered
 
@@ -39,8 +40,9 @@ def fed(
     batches: list[list[int]],
     settings: Settings,
     processes: Processes,
+    step: int,
 ) -> Generator[list[Piece]]:
-    """For every batch, this process's pieces of it."""
+    """For every batch, this process's pieces of it. Workers draw other numbers for every `step` that is begun with."""
     mine = [shares(batch, processes.rank, processes.count, settings.accumulate) for batch in batches]
     loader = DataLoader(
         train,  # type: ignore[arg-type]
@@ -48,8 +50,8 @@ def fed(
         collate_fn=collate,
         num_workers=settings.workers,
         pin_memory=processes.device.type == "cuda",
-        # Its own, or it would draw from the one that dropout draws from.
-        generator=torch.Generator().manual_seed(settings.seed),
+        # Its own, or it would draw from the one that dropout draws from. Workers are seeded by it.
+        generator=torch.Generator().manual_seed(number_of(settings.seed, processes.rank, step)),
     )
     ready = iter(loader)
     for pieces in mine:

@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from twofold.disk import is_aside, write_whole
 from twofold.training import checkpoints
 from twofold.training.distribution import is_main_process
 from twofold.training.durable import sweep
@@ -21,8 +22,6 @@ from twofold.training.durable import sweep
 # Changes with what a run folder holds; a folder of another version is refused.
 VERSION = 1
 METRICS, CHECKPOINTS, LOCK = "metrics.jsonl", "checkpoints", "lock"
-# metrics.jsonl while it is written anew.
-ASIDE = f".{METRICS}"
 # Folders whose lock this thread holds.
 _held: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
 
@@ -187,12 +186,7 @@ class Metrics:
             os.fsync(file.fileno())
 
     def _rewrite(self, lines: list[dict[str, Any]]) -> None:
-        aside = self.path.with_name(ASIDE)
-        with aside.open("w", encoding="utf-8") as file:
-            file.writelines(map(_text, lines))
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(self.path)
+        write_whole(self.path, "".join(map(_text, lines)))
 
     def _append(self, line: dict[str, Any] | None) -> None:
         self._unwritten += _text(line).encode() if line is not None else b""
@@ -211,11 +205,11 @@ def remove_checkpoints(folder: Path) -> None:
 
 def _never_began(folder: Path) -> bool:
     """Nothing in it but what a start that was cut short left: the lock comes first, metrics.jsonl last."""
-    names = {path.name for path in folder.iterdir()}
-    if names <= {ASIDE}:
+    names = {path.name for path in folder.iterdir() if not is_aside(path)}
+    if not names:
         return True
     was_locked = CHECKPOINTS in names and [path.name for path in (folder / CHECKPOINTS).iterdir()] == [LOCK]
-    return was_locked and METRICS not in names and all(name.endswith(".json") for name in names - {ASIDE, CHECKPOINTS})
+    return was_locked and METRICS not in names and all(name.endswith(".json") for name in names - {CHECKPOINTS})
 
 
 def _is_run(folder: Path) -> bool:

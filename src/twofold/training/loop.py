@@ -172,7 +172,7 @@ class _Run:
         while not self.is_over:
             batches = epoch_batches(self.settings, self.job.examples, self.lengths, self.state.epoch)
             rest = batches[self.state.batch :]
-            for pieces in fed(self.job.train, self.job.collate, rest, self.settings, self.processes):
+            for pieces in fed(self.job.train, self.job.collate, rest, self.settings, self.processes, self.state.step):
                 signal, is_save_due = self._step(pieces, wish)
                 self.state.batch += 1
                 if is_last_batch := self.state.batch == len(batches):

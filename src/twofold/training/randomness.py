@@ -16,10 +16,15 @@ Named = dict[str, Tensor]
 
 def seed(*numbers: int) -> None:
     """Start all generators from a few numbers: a seed, a rank, so that every process drops out something else."""
-    number = int(np.random.SeedSequence(numbers).generate_state(1)[0])
+    number = number_of(*numbers)
     random.seed(number)
     np.random.seed(number)
     torch.manual_seed(number)
+
+
+def number_of(*numbers: int) -> int:
+    """A seed, made of several."""
+    return int(np.random.SeedSequence(numbers).generate_state(1)[0])
 
 
 def random_state(processes: Processes) -> Named:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-# What may differ between the lives of one run: it changes neither the order of the data nor the weights, rounding
-# aside.
+# What may differ between the lives of one run: it does not change the order of the data, and of the weights only what
+# rounding and chance (dropout, hidden words) make of them.
 FREE_ON_RESUME = frozenset(
     {
         "log_steps",

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from twofold.disk import write_whole
 from twofold.lab.verdict import Verdict, Word
 from twofold.report.lab.figures import Figure, figures
 from twofold.report.lab.study import Study, read_study
@@ -26,13 +27,8 @@ def write_report(folder: Path) -> list[Path]:
     texts |= {f"figures/{figure.name}.svg": alone(figure.picture) for figure in drawn}
     (folder / "figures").mkdir(exist_ok=True)
     for name, text in texts.items():
-        # Whole or not at all: an older report is better than a piece of a new one.
-        aside = folder / f"{name}.writing"
-        try:
-            aside.write_text(text, encoding="utf-8")
-            aside.replace(folder / name)
-        finally:
-            aside.unlink(missing_ok=True)
+        # Processes of a comparison end together, and all write what it came to.
+        write_whole(folder / name, text)
     return [folder / name for name in texts]
 
 
