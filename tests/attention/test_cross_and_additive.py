@@ -77,6 +77,7 @@ class TestAdditiveAttention:
             (torch.zeros(2, 2), r"attn_mask must be a bool tensor \(True = may attend\), got torch.float32"),
             ([True], "attn_mask must be a bool tensor .* got list"),
             (torch.ones(1, 1, 2, 2, dtype=torch.bool), r"attn_mask must broadcast to \(1, 2, 2\), got \(1, 1, 2, 2\)"),
+            (torch.ones(1, 2, 3, dtype=torch.bool), r"attn_mask must broadcast to \(1, 2, 2\), got \(1, 2, 3\)"),
         ],
     )
     def test_a_wrong_mask_is_refused(self, mask, message):

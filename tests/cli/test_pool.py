@@ -11,7 +11,7 @@ from tests.lab import made_up
 from twofold.cli import main
 from twofold.lab.records import append
 from twofold.lab.registration import register
-from twofold.lab.statistics import pooled_effect, standardised_effect
+from twofold.lab.statistics import standardised_effect, t_interval
 
 SPLIT = "split_kv matched"
 
@@ -64,7 +64,7 @@ def test_effects_are_gains_whichever_way_is_better_and_their_mean_has_an_interva
     expected = [standardised_effect(ONE), standardised_effect(TWO)]
     assert [one["effect"] for one in told["comparisons"]] == pytest.approx(expected)
     assert [one["gain"] for one in told["comparisons"]] == pytest.approx([sum(ONE) / 8, sum(TWO) / 8])
-    found = pooled_effect(expected)
+    found = t_interval(expected)
     assert told["pooled"] == pytest.approx(
         {"effect": found.mean, "low": found.low, "high": found.high, "experiments": 2}
     )
@@ -130,3 +130,13 @@ def test_what_cannot_be_pooled_is_one_line(folder, capsys, make, said):
 def test_it_compares_nothing_itself(folder, capsys):
     assert main(["compare", "lm", "--pool", str(folder("one", ONE))]) == 2
     assert "--pool puts finished comparisons together" in capsys.readouterr().err
+
+
+def test_names_do_not_command_the_terminal(folder, capsys):
+    """A plan may be anybody's."""
+    folders = [folder("one", ONE), folder("\x1b]0;two\x07", TWO)]
+    assert main(["compare", "--pool", *map(str, folders)]) == 0
+    assert main(["compare", "--report", str(folders[1])]) == 0
+    said = capsys.readouterr()
+    assert "\x1b" not in said.out + said.err
+    assert "\ufffd]0;two\ufffd" in said.out

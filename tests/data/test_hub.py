@@ -151,6 +151,7 @@ def test_questions_as_squad_has_them(made):
         (squad("Ada built it.", ["Bob"], [0]), "set:1: answer 'Bob' is not at 0 of the context"),
         (squad("Ada built it.", [], []), "set:1: has no answer, and every question needs one"),
         (squad("", ["Ada"], [0]), "set:1: field 'context' is empty"),
+        (squad("Ada built it.", [" "], [3]), "set:1: answer ' ' is not at 3 of the context"),
         (squad("Ada built it", ["it"], [-2]), "set:1: answer 'it' is not at -2 of the context"),
         (squad("Ada built it.", ["Ada"], [0, 4]), "set:1: has 1 answers and 2 starts of answers"),
     ],

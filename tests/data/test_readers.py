@@ -329,6 +329,14 @@ def test_retrieval(tmp_path):
         ({"qrels_train_tsv": "1\ta\tyes\n"}, "expected query_id<TAB>doc_id<TAB>relevance"),
         ({"qrels_train_tsv": "1\ta\t1\n9\tb\t1\n"}, r"judges query '9', which queries\.train\.jsonl lacks$"),
         ({"queries_train_jsonl": [{"text": "x", "relevant": ["z"]}]}, r"queries\.train\.jsonl:1: unknown doc_id 'z'$"),
+        (
+            {"queries_train_jsonl": [{"query_id": "1", "text": "x", "relevant": ["a"]}]},
+            r"queries\.train\.jsonl:1: query '1' is judged here and in qrels\.train\.tsv: leave one out$",
+        ),
+        (
+            {"queries_train_jsonl": [{"query_id": "7", "text": "x", "relevant": ["a"]}] * 2, "qrels_train_tsv": None},
+            r"queries\.train\.jsonl:2: query_id '7' is there twice$",
+        ),
     ],
 )
 def test_broken_retrieval(tmp_path, files, message):

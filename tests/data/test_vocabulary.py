@@ -174,8 +174,8 @@ def test_padding_on_either_side(any_tokenizer, side):
         ({"ends": "bos"}, "ends must be one of none, eos, both, got 'bos'"),
         ({"min_count": 0}, "min_count must be 1 or more, got 0"),
         ({"extra": ("cls",)}, "extra must name only sep, mask, got 'cls'"),
-        ({"size": 100}, r"size must be at least 260 for bpe \(special tokens and bytes\), got 100"),
-        ({"kind": "word", "size": 4}, "size must be at least 5 for word"),
+        ({"size": 100}, "vocabulary must be at least 260 for bpe, special tokens and all bytes, got 100"),
+        ({"kind": "word", "size": 4}, "vocabulary must be at least 5 for word"),
     ],
 )
 def test_wrong_options(options, message):

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 from torch.nn.functional import scaled_dot_product_attention
 
 from tests.kernels.portable import PORTABLE
@@ -312,6 +313,47 @@ def test_forward_mode_differentiation_is_right_or_refused():
     for backend in ("dense", "shifted"):
         with pytest.raises(ValueError, match="forward-mode differentiation is not part of the op"):
             tangent(backend)
+
+
+@pytest.mark.parametrize("backend", ["columns", "dense", "shifted"])
+def test_a_tangent_that_comes_with_the_gradient_is_kept_or_refused(backend):
+    """Of something after attention, so that its own inputs have none."""
+    q, k, v, own_k, own_v = five(T=8)
+    weight, change = torch.randn(2, 4, 4, dtype=torch.float64)
+
+    def tangent(backend):
+        x = q.clone().requires_grad_()
+        with forward_ad.dual_level():
+            out = split_attention(x, k, v, own_k, own_v, backend=backend) @ forward_ad.make_dual(weight, change)
+            return forward_ad.unpack_dual(torch.autograd.grad(out.square().sum(), x)[0]).tangent
+
+    try:
+        found = tangent(backend)
+    except NotImplementedError:
+        return
+    torch.testing.assert_close(found, tangent("reference"))
+
+
+def test_forward_mode_outside_of_vmap():
+    inputs = tuple(torch.stack([one, 2 * one]) for one in five())
+
+    def tangent(backend):
+        attend = torch.func.vmap(lambda *given: split_attention(*given, backend=backend))
+        return torch.func.jvp(attend, inputs, inputs)[1]
+
+    torch.testing.assert_close(tangent("auto"), tangent("reference"))
+
+
+def test_what_a_token_keeps_of_itself_has_a_gradient_by_torch_func():
+    q, k, _, own_k, _ = five()
+    found = torch.func.grad(lambda one: self_weight(one, k, own_k).square().sum())(q)
+    x = q.clone().requires_grad_()
+    torch.testing.assert_close(found, torch.autograd.grad(self_weight(x, k, own_k).square().sum(), x)[0])
+
+
+def test_no_keys_at_all_are_zero_whatever_the_query():
+    query, none = torch.full((1, 1, 8, 64), 200.0, dtype=torch.float16), torch.zeros(1, 1, 0, 64, dtype=torch.float16)
+    assert split_attention(query, none, none, backend="columns").abs().max() == 0
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")

@@ -167,6 +167,10 @@ class TestSacrebleu:
         assert found.sacrebleu.p == told.p_value < 0.01
         assert "|bs:1000|seed:12345|" in found.sacrebleu.signature
 
+    def test_equal_texts_have_no_p_of_its(self):
+        found = quick(corpus(BLEU(), GOOD, TRUTH), corpus(BLEU(), GOOD, TRUTH))
+        assert (found.p, found.sacrebleu) == (1.0, None)
+
     def test_its_p_looks_at_one_side(self):
         """Hence ours beside it: near the threshold ours is about twice as large."""
         rng = np.random.default_rng(6)

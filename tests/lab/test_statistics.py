@@ -16,7 +16,6 @@ from twofold.lab.statistics import (
     bootstrap_interval,
     holm,
     mcnemar_p,
-    pooled_effect,
     sign_flip_p,
     smallest_detectable,
     smallest_p,
@@ -265,11 +264,6 @@ class TestEffects:
         """Where 2^n is more than any number, too."""
         many = smallest_detectable(np.random.default_rng(0).normal(size=1100))
         assert many == pytest.approx(2.8 / math.sqrt(1100), rel=0.05)
-
-    def test_tasks_count_alike(self):
-        pooled = pooled_effect([0.2, 0.4, 0.9])
-        assert pooled == t_interval([0.2, 0.4, 0.9])
-        assert pooled.count == 3
 
 
 @pytest.mark.parametrize("takes", TAKERS, ids=lambda takes: takes.__name__)

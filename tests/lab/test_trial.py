@@ -285,7 +285,15 @@ def test_every_task_can_be_compared(task, tmp_path, monkeypatch):
         found = whole(cls, *args, **kwargs)
         return replace(found, train=found.train[:40], dev=found.dev[:6], test=found.test[:6])
 
+    scores, named = kind.scores, set()
+
+    def noted(self, *given):
+        found = scores(self, *given)
+        named.update(found)
+        return found
+
     monkeypatch.setattr(kind, "examples", classmethod(few))
+    monkeypatch.setattr(kind, "scores", noted)
     size = {"width": 16, "layers": 1, "heads": 2, "batch_size": 4, "looks": 2}
     changes = {"metric": kind.metric, "lower_is_better": not kind.higher_is_better, "size": size}
     lab = Laboratory(quick.plan(task=task, **changes))
@@ -298,3 +306,4 @@ def test_every_task_can_be_compared(task, tmp_path, monkeypatch):
         assert record.tokens == pytest.approx(budget, rel=0.5)
         # Of pictures nobody asks which of them attend to themselves.
         assert len(record.self_weights) == (0 if task == "captioning" else 2)
+    assert {kind.metric} <= named <= set(kind.metrics)

@@ -182,8 +182,23 @@ def test_half_precision_and_shards_survive_saving(family, tmp_path):
         ({"positions": "none at all"}, "positions must be one of rotary, sinusoidal, learned, none, got 'none at all'"),
         ({"num_key_value_heads": 3}, "num_key_value_heads must divide num_attention_heads 8, got 3"),
         ({"num_hidden_layers": 0}, "num_hidden_layers must be at least 1, got 0"),
-        ({"goal_temperature": 0.0}, "goal_temperature must be above 0, got 0.0"),
-        ({"similarity_temperature": -1.0}, "similarity_temperature must be above 0, got -1.0"),
+        ({"goal_temperature": 0.0}, "goal_temperature must be a finite number above 0, got 0.0"),
+        ({"similarity_temperature": -1.0}, "similarity_temperature must be a finite number above 0, got -1.0"),
+        ({"initializer_range": float("nan")}, "initializer_range must be a finite number of at least 0, got nan"),
+        ({"max_position_embeddings": -5}, "max_position_embeddings must be at least 1, got -5"),
+        ({"pad_token_id": -1}, "pad_token_id must be a token of vocab_size 32000, got -1"),
+        (
+            {"hidden_size": 25, "num_attention_heads": 5, "recipe": "classic"},
+            "hidden_size must be even for sinusoidal positions, got 25",
+        ),
+        ({"rope_parameters": {"rope_type": ["yarn"]}}, r"rope_type must be one of .*, got \['yarn'\]"),
+        ({"rope_parameters": {"rope_type": "linear", "factor": "4"}}, "factor of rope_parameters must be a number"),
+        ({"rope_parameters": {"rope_type": "linear", "factor": float("nan")}}, "factor must be a finite number"),
+        (
+            {"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "attention_factor": 0.0}},
+            "attention_factor must be a finite number above 0, got 0.0",
+        ),
+        ({"rope_theta": float("inf")}, "base must be a finite number above 1, got inf"),
     ],
 )
 def test_bad_configurations_are_value_errors(config, changes, message):
@@ -191,15 +206,21 @@ def test_bad_configurations_are_value_errors(config, changes, message):
         config(**changes)
 
 
+def test_whole_numbers_are_numbers():
+    """As in the configurations of transformers' own models."""
+    made = DecoderConfig(attention_dropout=0, norm_eps=0, rope_parameters={"rope_type": "default", "rope_theta": 5000})
+    assert (made.attention_dropout, made.rope_theta) == (0, 5000)
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (DecoderConfig, "sliding_window must be at least 1, got 0"),
+        (DecoderConfig, "sliding_window must be at least 2, got 1"),
         (EncoderConfig, "sliding_window is for decoders, EncoderConfig must leave it None"),
         (Seq2SeqConfig, "sliding_window is for decoders, Seq2SeqConfig must leave it None"),
     ],
 )
 def test_windows_are_for_decoders(config, message):
-    window = 0 if config is DecoderConfig else 4
+    window = 1 if config is DecoderConfig else 4
     with pytest.raises(ValueError, match=message):
         config(sliding_window=window)

@@ -102,6 +102,8 @@ def cut(path, size):
         (lambda f: changed(f, attention="double"), "attention must be one of"),
         (lambda f: changed(f, vocab_size="many"), "holds no DecoderForCausalLM.*vocab_size"),
         (lambda f: changed(f, vocab_size=12), "holds no DecoderForCausalLM"),
+        (lambda f: changed(f, dtype="banana"), "holds no DecoderForCausalLM"),
+        (lambda f: changed(f, dtype=[1]), "holds no DecoderForCausalLM"),
         (lambda f: changed(f, attention="standard"), "has, beyond the model, model.layers.0.self_attn.self_key.weight"),
         (lambda f: (f / "model.safetensors").unlink(), "holds no weights: it has no model.safetensors"),
         (lambda f: cut(f / "model.safetensors", -9), "model.safetensors is damaged or cut off"),

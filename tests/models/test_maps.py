@@ -46,6 +46,15 @@ def test_nothing_is_left_behind():
     assert not any(module._forward_pre_hooks for module in model.modules())
 
 
+def test_a_model_that_was_compiled_before():
+    model = test_decoder.model()
+    expected = self_weights(model, tokens())
+    model.compile(backend="eager")
+    with torch.no_grad():
+        model(tokens(), use_cache=False)
+    torch.testing.assert_close(self_weights(model, tokens()), expected)
+
+
 def test_a_foreign_model_is_refused():
     with pytest.raises(ValueError, match="must have split self-attention layers of this package, got Linear"):
         self_weights(nn.Linear(2, 2), torch.zeros(1, 2))

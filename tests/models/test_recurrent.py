@@ -350,6 +350,8 @@ def test_it_claims_no_gradient_checkpointing():
         ({"num_hidden_layers": 0}, "num_hidden_layers must be at least 1, got 0"),
         ({"teacher_forcing": 1.5}, "teacher_forcing must lie between 0 and 1, got 1.5"),
         ({"bidirectional": True, "hidden_size": 5}, "hidden_size must be even where bidirectional, got 5"),
+        ({"initializer_range": -1.0}, "initializer_range must be a finite number of at least 0, got -1.0"),
+        ({"pad_token_id": 9999}, "pad_token_id must be a token of vocab_size .*, got 9999"),
     ],
 )
 def test_bad_configurations(changes, message):

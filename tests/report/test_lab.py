@@ -61,10 +61,10 @@ def test_begins_with_the_verdict_and_whether_the_plan_was_followed(whole):
 def test_tables_say_what_the_numbers_are(whole):
     found = rows(whole)
     assert found["Differences"]["split_kv matched − standard"][:2] == ("better", "8")
-    assert found["Differences"]["split_kv matched − standard"][4:6] == ("0.00781", "0.0156")
+    assert found["Differences"]["split_kv matched − standard"][4:7] == ("-0.0325 to -0.0255", "0.00781", "0.0156")
     # Exploratory: a p of its own, and none after Holm.
     assert found["Differences"]["exclusive − standard"][0] == "exploratory"
-    assert found["Differences"]["exclusive − standard"][5] == "–"
+    assert found["Differences"]["exclusive − standard"][6] == "–"
     assert found["Cost"]["exclusive"] == ("10,000,000", "952.4k", "95.2 %", "21", "3.00")
     assert found["Where the arms ended"]["standard"][:2] == ("0.001", "8")
     assert found["Stability"]["standard"] == ("0.004", "0 of 36", "0", "4.00")

@@ -56,7 +56,7 @@ def test_an_opened_run_captions_a_file(trained, data, tmp_path):
     assert found == {"image": str(data / "0-red.png"), "caption": "ein red 🟥 картинка"}
     assert open_run(trained[0]).predict(str(data / "0-red.png")) == found
     assert opened.task.shown(found).splitlines()[1].strip() == found["caption"]
-    assert "version:" in opened.task.state["signature"]
+    assert "version:" in opened.task.notes()["bleu"]
     # Whatever its size, shape or kind: wide, of one point, grey, with an alpha channel.
     for place, image in enumerate(
         (painted("red", 3, 2000), painted("blue", 1, 1), Image.new("L", (9, 9)), Image.new("RGBA", (40, 5)))

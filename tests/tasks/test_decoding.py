@@ -16,6 +16,7 @@ from twofold.tasks.decoding import Decoding
         ({"top_p": 1.5}, "top_p must be above 0 and at most 1, got 1.5"),
         ({"min_p": 0.0}, "min_p must be above 0 and at most 1, got 0.0"),
         ({"seed": -1}, "seed must be at least 0, got -1"),
+        ({"seed": 2**64}, r"seed must be below 2\*\*64, got 18446744073709551616"),
         ({"beams": 2, "temperature": 0.5}, "beams must be 1 where tokens are drawn by chance, got 2"),
     ],
 )

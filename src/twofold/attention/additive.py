@@ -37,7 +37,8 @@ class AdditiveAttention(nn.Module):
             if not isinstance(attn_mask, Tensor) or attn_mask.dtype != torch.bool:
                 found = getattr(attn_mask, "dtype", type(attn_mask).__name__)
                 raise ValueError(f"attn_mask must be a bool tensor (True = may attend), got {found}")
-            if attn_mask.dim() > 3 or torch.broadcast_shapes(attn_mask.shape, scores.shape) != scores.shape:
+            sizes = zip(reversed(attn_mask.shape), reversed(scores.shape), strict=False)
+            if attn_mask.dim() > 3 or any(one not in (1, whole) for one, whole in sizes):
                 raise ValueError(f"attn_mask must broadcast to {tuple(scores.shape)}, got {tuple(attn_mask.shape)}")
             scores = scores.masked_fill(~attn_mask, -math.inf)
             empty = ~attn_mask.any(-1, keepdim=True)

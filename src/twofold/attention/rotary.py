@@ -43,7 +43,7 @@ class Llama3:
     def __post_init__(self) -> None:
         _check_factor(self.factor)
         _check_original_length(self.original_length)
-        if not 0 < self.low < self.high:
+        if not 0 < self.low < self.high < math.inf:
             raise ValueError(f"low must lie between 0 and high ({self.high}), got {self.low}")
 
     def stretched(self, frequencies: Tensor, width: int, base: float) -> Tensor:
@@ -69,6 +69,9 @@ class Yarn:
     def __post_init__(self) -> None:
         _check_factor(self.factor)
         _check_original_length(self.original_length)
+        for name in ("beta_fast", "beta_slow", "attention_factor"):
+            if (value := getattr(self, name)) is not None and not 0 < value < math.inf:
+                raise ValueError(f"{name} must be a finite number above 0, got {value}")
 
     @property
     def magnitude(self) -> float:
@@ -92,12 +95,12 @@ Scaling = Interpolation | Llama3 | Yarn
 
 
 def _check_factor(factor: float) -> None:
-    if factor < 1:
-        raise ValueError(f"factor must be at least 1, got {factor}")
+    if not 1 <= factor < math.inf:
+        raise ValueError(f"factor must be a finite number of at least 1, got {factor}")
 
 
 def _check_original_length(length: int) -> None:
-    if length < 1:
+    if not 1 <= length < math.inf:
         raise ValueError(f"original_length must be at least 1, got {length}")
 
 
@@ -125,8 +128,8 @@ class Rotary:
     def __post_init__(self) -> None:
         if self.width < 2 or self.width % 2:
             raise ValueError(f"width must be even and at least 2, got {self.width}")
-        if self.base <= 1:
-            raise ValueError(f"base must be above 1, got {self.base}")
+        if not 1 < self.base < math.inf:
+            raise ValueError(f"base must be a finite number above 1, got {self.base}")
 
     def at(self, positions: Tensor, dtype: torch.dtype) -> Turn:
         """The turn of `positions`, (T,) or (B, T), ready for tensors (B, H, T, D)."""

@@ -75,6 +75,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if debug:
             raise
         return _fail(f"{type(error).__name__}: {' '.join(str(error).split()):.300} (--debug shows where)", code=1)
+    except SystemExit as end:
+        # Of --help.
+        if end.code:
+            raise
+        return 0
     except KeyboardInterrupt:
         return _fail("stopped", code=130)
 
@@ -82,15 +87,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(words: Sequence[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
         verbs = "\n".join(f"  {verb:<12} {what}" for verb, what in VERBS.items())
-        _say(HELP.format(verbs=verbs))
+        say(HELP.format(verbs=verbs))
         return 0 if words else 2
     if words[0] == "--version":
         from twofold import __version__
 
-        _say(f"twofold {__version__}")
+        say(f"twofold {__version__}")
         return 0
     if words[0] == COMPLETION:
-        _say(import_module("twofold.cli.completion").script(words[1:]))
+        say(import_module("twofold.cli.completion").script(words[1:]))
         return 0
     if words[0] not in VERBS:
         raise ValueError(f"unknown verb {words[0]!r}; there are: {', '.join(VERBS)}")
@@ -107,12 +112,20 @@ def _is_unread() -> bool:
     return is_gone
 
 
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
+def say(text: str, end: str = "\n") -> None:
+    """To people, at once."""
+    sys.stdout.write(printable(text) + end)
+    sys.stdout.flush()
+
+
+def warn(text: str) -> None:
+    """The same, beside what a command was asked for."""
+    sys.stderr.write(f"{printable(text)}\n")
+    sys.stderr.flush()
 
 
 def _fail(text: str, code: int = 2) -> int:
-    sys.stderr.write(f"twofold: {printable(text)}\n")
+    warn(f"twofold: {text}")
     return code
 
 

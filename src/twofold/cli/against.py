@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from twofold.cli import say, warn
 from twofold.cli.evaluate import Evaluate, examples_for
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def compare_runs(chosen: Evaluate, other: Path) -> int:
         sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
     else:
         _show(told)
-    sys.stderr.write(f"twofold: {LUCK}\n")
+    warn(f"twofold: {LUCK}")
     return 0
 
 
@@ -145,21 +146,21 @@ def _show(told: Mapping[str, Any]) -> None:
             _shown_p(one["p"]),
             one["test"],
         )
-    sys.stdout.write(f"{told['task']}: {told['examples']} examples of the {told['split']} split{_pieces(told)}\n")
-    sys.stdout.write(f"A: {told['run']}\nB: {told['against']}\n")
+    say(f"{told['task']}: {told['examples']} examples of the {told['split']} split{_pieces(told)}")
+    say(f"A: {told['run']}\nB: {told['against']}")
     show(table)
     for name, one in told["scores"].items():
         if "only_run_right" in one:
             alone = f"only A right {one['only_run_right']}, only B {one['only_against_right']}"
-            sys.stdout.write(f"{name.replace('_', ' ')}: {alone}\n")
+            say(f"{name.replace('_', ' ')}: {alone}")
         if own := one.get("sacrebleu"):
-            sys.stdout.write(
+            say(
                 f"{name}: sacreBLEU's own paired bootstrap, which looks at one side: p {_shown_p(own['p'])}, "
-                f"{own['signature']}\n"
+                f"{own['signature']}"
             )
     if told["left_out"]:
-        sys.stdout.write(f"left out, for it does not mean the same in both: {', '.join(told['left_out'])}\n")
-    sys.stdout.write(SENTENCES[told["verdict"]].format(metric=told["metric"].replace("_", " ")) + "\n")
+        say(f"left out, for it does not mean the same in both: {', '.join(told['left_out'])}")
+    say(SENTENCES[told["verdict"]].format(metric=told["metric"].replace("_", " ")))
 
 
 def _pieces(told: Mapping[str, Any]) -> str:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from twofold.cli import warn
+
 # Marks the command of such a process, which starts none of its own, with the id of the first one. Not for users, so
 # not among the options.
 BESIDE = "--beside="
@@ -30,9 +32,7 @@ class Beside:
         failed = [one for one in self.running if one.poll()]
         self.running = [one for one in self.running if one not in failed]
         for one in failed:
-            sys.stderr.write(
-                f"twofold: a process beside this one ended with {one.returncode}; its runs are left to others\n"
-            )
+            warn(f"twofold: a process beside this one ended with {one.returncode}; its runs are left to others")
 
     def end(self) -> None:
         """None goes on alone."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from twofold.cli import say, warn
 from twofold.cli.arguments import parse
 from twofold.cli.beside import Beside, parted
 from twofold.cli.pool import pool
@@ -101,16 +102,13 @@ class Compare:
 def run(words: Sequence[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
         arms = "\n       ".join(" ".join(NAMES[start : start + 6]) for start in range(0, len(NAMES), 6))
-        sys.stdout.write(USAGE.format(tasks=" ".join(TASKS), arms=arms) + "\n")
+        say(USAGE.format(tasks=" ".join(TASKS), arms=arms))
         return 0 if words else 2
     parent, words = parted(words)
     task = None if words[0].startswith("-") else words[0]
     if task is not None and task not in TASKS:
         raise ValueError(f"unknown task {task!r}; there are: {', '.join(TASKS)}")
-    try:
-        chosen = parse(Compare, words[0 if task is None else 1 :], f"twofold compare {task or ''}".strip())
-    except SystemExit:  # --help
-        return 0
+    chosen = parse(Compare, words[0 if task is None else 1 :], f"twofold compare {task or ''}".strip())
     if chosen.pool:
         if (task, chosen.register) != (None, None) or _said(words):
             raise ValueError("--pool puts finished comparisons together: leave out what is to be compared")
@@ -136,7 +134,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _register(task: str | None, chosen: Compare, words: Sequence[str]) -> int:
-    from twofold.lab.options import arm_of, check_direction, options_of
+    from twofold.lab.options import arm_of, check_metric, options_of
     from twofold.lab.plan import read_plan
     from twofold.lab.registration import register
 
@@ -149,7 +147,7 @@ def _register(task: str | None, chosen: Compare, words: Sequence[str]) -> int:
         raise ValueError(f"{chosen.register} is a plan for {plan.task}, not for {task}")
     try:
         options_of(plan.task, plan.size)
-        check_direction(plan.task, plan.metric, plan.lower_is_better)
+        check_metric(plan.task, plan.metric, plan.lower_is_better)
         for name in plan.arms:
             arm_of(name)
     except ValueError as error:
@@ -158,10 +156,10 @@ def _register(task: str | None, chosen: Compare, words: Sequence[str]) -> int:
     if chosen.json:
         sys.stdout.write(json.dumps({"registered": fixed.registered.isoformat(), "sha256": fixed.sha256}) + "\n")
         return 0
-    sys.stdout.write(
+    say(
         f"{chosen.out}/registration.json: registered {fixed.registered:%Y-%m-%d %H:%M} UTC, sha256 {fixed.sha256}\n"
         f"  {len(plan.grid())} runs of the grid, then {finals} to compare\n"
-        f"Next: {_again(plan.task, chosen)}\n"
+        f"Next: {_again(plan.task, chosen)}"
     )
     return 0
 
@@ -202,7 +200,7 @@ def _compare(task: str, chosen: Compare, words: list[str], parent: int | None) -
         work(lab, chosen.out, watcher)
     except Stopped as stop:
         if not parent:
-            sys.stderr.write(f"twofold: stopped; what is finished is kept ({_again(task, chosen)} goes on)\n")
+            warn(f"twofold: stopped; what is finished is kept ({_again(task, chosen)} goes on)")
         return stop.exit_code
     finally:
         beside.tell()
@@ -225,10 +223,10 @@ def _told(folder: Path, *, as_json: bool) -> int:
         sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
         return 0
     for verdict in study.told_first:
-        sys.stdout.write(f"{verdict.sentence}\n")
+        say(verdict.sentence)
     for departure in study.departures:
-        sys.stdout.write(f"  not as planned: {departure}\n")
-    sys.stdout.write(f"{written[0]}: {runs} runs\n")
+        say(f"  not as planned: {departure}")
+    say(f"{written[0]}: {runs} runs")
     return 0
 
 
@@ -351,23 +349,19 @@ class _Lines(_Quiet):
         done = self.at_first - rest
         span = f"; all done in about {_span((time.monotonic() - self.began) / done * rest)}" if done else ""
         told = f"{key.phase} {key.arm}, rate {key.lr:g}, seed {key.seed}, {key.budget:,} tokens"
-        self._say(f"{told} ({len(left)} of the {key.phase} to go{span})")
+        warn(f"{told} ({len(left)} of the {key.phase} to go{span})")
 
     def ended(self, record: Any) -> None:
         value = "diverged" if record.value is None else f"{record.value:.4f}"
-        self._say(f"  {record.metric} {value}")
+        warn(f"  {record.metric} {value}")
 
     def note(self, text: str) -> None:
-        self._say(text)
+        warn(text)
 
     def _tokens(self, left: Sequence[Any]) -> int:
         """Of all that is to be done; after the grid, what is compared."""
         later = sum(self.plan.budgets) * len(self.plan.seeds) * len(self.plan.arms) if left[0].phase == "grid" else 0
         return sum(key.budget for key in left) + later
-
-    def _say(self, text: str) -> None:
-        sys.stderr.write(f"{text}\n")
-        sys.stderr.flush()
 
 
 def _span(seconds: float) -> str:

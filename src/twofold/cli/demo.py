@@ -12,6 +12,7 @@ from typing import Any
 
 import tyro
 
+from twofold.cli import say, warn
 from twofold.cli.arguments import parse
 from twofold.disk import write_whole
 
@@ -51,10 +52,7 @@ class Demo:
 
 
 def run(words: Sequence[str]) -> int:
-    try:
-        chosen = parse(Demo, words, "twofold demo")
-    except SystemExit:  # --help
-        return 0
+    chosen = parse(Demo, words, "twofold demo")
     from rich.console import Console
 
     began = time.monotonic()
@@ -63,7 +61,7 @@ def run(words: Sequence[str]) -> int:
         raise ValueError("--say must say something, got an empty text")
     console = None if chosen.json else Console(stderr=True)
     if stopped := _train(chosen, console):
-        sys.stderr.write("twofold: stopped and saved; the same command goes on from there\n")
+        warn("twofold: stopped and saved; the same command goes on from there")
         return 128 + stopped
 
     import torch
@@ -167,13 +165,13 @@ def _tell(told: Mapping[str, Any], verdict: str, following: Sequence[str]) -> No
     table.add_row("training, s", *(f"{arm['seconds']:.0f}" for arm in arms.values()))
     table.add_row("one prediction, ms", *(f"{arm['milliseconds']:.1f}" for arm in arms.values()))
     table.add_row("parameters", *(f"{arm['parameters']:,}" for arm in arms.values()))
-    sys.stdout.write("\n")
+    say("")
     show(table)
-    sys.stdout.write(f"\n{verdict}\n\n")
+    say(f"\n{verdict}\n")
     for prediction in told["predictions"][ARMS[0]]:
-        sys.stdout.write(_answer(prediction))
-    sys.stdout.write(f"\nReport, to be opened in a browser: {told['report']}   ({told['seconds']:.0f} s in all)\n")
-    sys.stdout.write("\n".join(["Next:", *(f"  {line}" for line in following)]) + "\n")
+        say(_answer(prediction))
+    say(f"\nReport, to be opened in a browser: {told['report']}   ({told['seconds']:.0f} s in all)")
+    say("\n".join(["Next:", *(f"  {line}" for line in following)]))
 
 
 def _answer(prediction: Mapping[str, Any]) -> str:
@@ -183,7 +181,7 @@ def _answer(prediction: Mapping[str, Any]) -> str:
         lines.append(f"  slots   {slots}")
     if "action" in prediction:
         lines.append(f"  action  {prediction['action'] or 'none'}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _following(chosen: Demo) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import tyro
 
+from twofold.cli import say, warn
 from twofold.cli.arguments import parse
 
 
@@ -43,10 +44,7 @@ class Evaluate:
 
 
 def run(words: Sequence[str]) -> int:
-    try:
-        chosen = parse(Evaluate, words, "twofold evaluate")
-    except SystemExit:  # --help
-        return 0
+    chosen = parse(Evaluate, words, "twofold evaluate")
     if chosen.against is not None:
         from twofold.cli.against import compare_runs
 
@@ -59,8 +57,6 @@ def run(words: Sequence[str]) -> int:
     opened = open_run(chosen.run, device=chosen.device)
     examples = examples_for(chosen, opened)
     scores = opened.task.scores(opened.model, examples)
-    if chosen.data is None:
-        opened.task.write_files(chosen.run)
     if chosen.json:
         told = {"run": str(chosen.run), "split": chosen.split, "examples": len(examples), "scores": scores}
         told |= {"notes": notes} if (notes := opened.task.notes()) else {}
@@ -70,7 +66,9 @@ def run(words: Sequence[str]) -> int:
 
         show(scores_table(scores, f"{opened.task.name}: {len(examples)} examples of the {chosen.split} split"))
         for name, note in opened.task.notes().items():
-            sys.stdout.write(f"{name}: {note}\n")
+            say(f"{name}: {note}")
+    if chosen.data is None:
+        opened.task.write_files(chosen.run)
     return 0
 
 
@@ -78,10 +76,12 @@ def examples_for(chosen: Evaluate, opened: Any) -> list[Any]:
     """What an opened run is to be scored on."""
     from twofold.data.streaming import Streamed
 
+    if chosen.data is None and opened.has_changed_data():
+        warn("twofold: the files are not what the run was trained on: they have changed since")
     splits = opened.examples(chosen.data)
     examples = getattr(splits, chosen.split)
     if chosen.split in splits.cut:
-        sys.stderr.write(f"twofold: {chosen.split} is cut from train, for the data has none\n")
+        warn(f"twofold: {chosen.split} is cut from train, for the data has none")
     if not examples:
         raise ValueError(f"{chosen.data or 'what the run was trained on'} has no {chosen.split} split")
     if isinstance(examples, Streamed):

@@ -4,11 +4,13 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
+from twofold.cli import say
 from twofold.cli.arguments import parse
 from twofold.tasks.decoding import Decoding
 
@@ -34,10 +36,7 @@ class Generate:
 
 
 def run(words: Sequence[str]) -> int:
-    try:
-        chosen = parse(Generate, words, "twofold generate")
-    except SystemExit:  # --help
-        return 0
+    chosen = parse(Generate, words, "twofold generate")
     if chosen.stream and chosen.json:
         raise ValueError("stream is for people and json for programs: give one of --stream and --json")
     if chosen.stream and chosen.decoding.beams > 1:
@@ -48,16 +47,11 @@ def run(words: Sequence[str]) -> int:
     opened = open_run(chosen.run, device=chosen.device)
     if not isinstance(opened.task, WritingTask):
         raise ValueError(f"{chosen.run} is a run of {opened.task.name}, which writes no text: see twofold predict")
-    say = _say if chosen.stream else None
-    text = opened.task.write(opened.model, readable(chosen.prompt), chosen.decoding, say)
+    streamed = partial(say, end="") if chosen.stream else None
+    text = opened.task.write(opened.model, readable(chosen.prompt), chosen.decoding, streamed)
     if chosen.json:
         told = {"prompt": chosen.prompt, "text": text, "decoding": asdict(chosen.decoding)}
-        _say(json.dumps(told, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
     else:
-        _say("\n" if chosen.stream else f"{text}\n")
+        say("" if chosen.stream else text)
     return 0
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

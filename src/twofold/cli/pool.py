@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from twofold.cli import printable, say
+
 
 def pool(folders: Sequence[Path], *, as_json: bool) -> int:
     """Of each folder the first primary comparison, all of the same two arms; what was not judged is left out."""
     from twofold.lab.registration import read_registration
-    from twofold.lab.statistics import pooled_effect
+    from twofold.lab.statistics import t_interval
 
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise ValueError("--pool names a folder twice")
@@ -25,16 +27,18 @@ def pool(folders: Sequence[Path], *, as_json: bool) -> int:
     effects = [one["effect"] for one in told if one["effect"] is not None]
     if len(effects) < 2:
         raise ValueError(f"--pool needs at least two comparisons that can be judged, got {len(effects)}")
-    found = pooled_effect(effects)
+    # Every experiment counts alike. Weights by inverse variance would hold with one true effect for all, and with few
+    # pairs an experiment's variance is itself a guess that falls with its effect.
+    found = t_interval(effects)
     whole = {"effect": found.mean, "low": found.low, "high": found.high, "experiments": found.count}
     if as_json:
         sys.stdout.write(json.dumps({"comparisons": told, "pooled": whole}, ensure_ascii=False) + "\n")
         return 0
     _show(told)
     [(arm, against)] = names
-    sys.stdout.write(
+    say(
         f"{arm} against {against}, over {found.count} experiments: {found.mean:+.2f} standard deviations of a paired "
-        f"difference (95 % interval {found.low:+.2f} to {found.high:+.2f}); above zero is a gain.\n"
+        f"difference (95 % interval {found.low:+.2f} to {found.high:+.2f}); above zero is a gain."
     )
     return 0
 
@@ -79,5 +83,5 @@ def _show(told: Sequence[dict[str, Any]]) -> None:
     for one in told:
         gain, effect = (f"{one[name]:+.3g}" if one[name] is not None else "–" for name in ("gain", "effect"))
         word = one["verdict"].partition(":")[0] + ("" if one["effect"] is not None else ", left out")
-        table.add_row(one["experiment"], one["metric"], str(one["pairs"]), gain, effect, word)
+        table.add_row(printable(one["experiment"]), printable(one["metric"]), str(one["pairs"]), gain, effect, word)
     show(table)

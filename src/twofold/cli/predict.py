@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import tyro
 
-from twofold.cli import printable
+from twofold.cli import say
 from twofold.cli.arguments import parse
 
 
@@ -24,7 +24,7 @@ class Predict:
     """The run's folder."""
     text: tyro.conf.Positional[list[str]] = field(default_factory=list)
     """What to predict from: a text; for qa "question ||| text", for captioning an image file. Without it, lines of
-    standard input."""
+    standard input, of which empty ones are passed over."""
     actions: Path | None = None
     """An actions.toml; the run's own unless given."""
     act: bool = False
@@ -36,10 +36,7 @@ class Predict:
 
 
 def run(words: Sequence[str]) -> int:
-    try:
-        chosen = parse(Predict, words, "twofold predict")
-    except SystemExit:  # --help
-        return 0
+    chosen = parse(Predict, words, "twofold predict")
     from twofold.tasks.actions import Actions
     from twofold.tasks.runs import open_run
 
@@ -52,16 +49,19 @@ def run(words: Sequence[str]) -> int:
     texts: Any = [" ".join(chosen.text)] if chosen.text else (line.rstrip("\n") for line in sys.stdin)
     if chosen.text and not texts[0].strip():
         raise ValueError("text must say something, got an empty one")
-    for text in texts:
+    for number, text in enumerate(texts, 1):
         if not text.strip():
             continue
-        prediction = opened.predict(text)
+        try:
+            prediction = opened.predict(text)
+        except ValueError as error:
+            raise error if chosen.text else ValueError(f"line {number}: {error}") from error
         told = [] if actions is None else _acted(actions, prediction, chosen.act)
         if chosen.json:
             sys.stdout.write(json.dumps(prediction, ensure_ascii=False) + "\n")
+            sys.stdout.flush()
         else:
-            sys.stdout.write(printable("\n".join([opened.task.shown(prediction), *told])) + "\n")
-        sys.stdout.flush()
+            say("\n".join([opened.task.shown(prediction), *told]))
     return 0
 
 

@@ -5,10 +5,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import tyro
 
+from twofold.cli import say, warn
 from twofold.cli.arguments import parse
 from twofold.tasks import TASKS
 from twofold.tasks.options import ModelOptions
@@ -50,14 +52,11 @@ class Train:
 def run(words: Sequence[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
         lines = "\n".join(f"  {name:<15} {what}" for name, what in TASKS.items())
-        sys.stdout.write(USAGE.format(tasks=lines) + "\n")
+        say(USAGE.format(tasks=lines))
         return 0 if words else 2
     if words[0] not in TASKS:
         raise ValueError(f"unknown task {words[0]!r}; there are: {', '.join(TASKS)}")
-    try:
-        return _train(words[0], list(words[1:]))
-    except SystemExit:  # --help
-        return 0
+    return _train(words[0], list(words[1:]))
 
 
 def _train(task: str, words: list[str]) -> int:
@@ -79,7 +78,7 @@ def _train(task: str, words: list[str]) -> int:
             progress=None if chosen.json else Bar(task),
         )
     except Stopped as stop:
-        sys.stderr.write(f"twofold: {stop} (twofold train {task} --out {chosen.out} --resume)\n")
+        warn(f"twofold: {stop} (twofold train {task} --out {quote(str(chosen.out))} --resume)")
         leave(stop.exit_code)
         return stop.exit_code
     if is_main_process():
@@ -139,8 +138,9 @@ def _tell(task: str, chosen: Any, trained: Any) -> None:
     from twofold.cli.tables import scores_table, show
 
     show(scores_table(trained.scores, f"{task}: dev split, after {outcome.steps} steps in {outcome.seconds:.0f} s"))
-    sys.stdout.write(f"{chosen.out}: {trained.parameters:,} parameters. Next:\n")
-    sys.stdout.write(f'  twofold evaluate {chosen.out}\n  twofold predict {chosen.out} "..."\n')
+    out = quote(str(chosen.out))
+    say(f"{chosen.out}: {trained.parameters:,} parameters. Next:")
+    say(f'  twofold evaluate {out}\n  twofold predict {out} "..."')
 
 
 def _value(words: Sequence[str], name: str) -> str | None:

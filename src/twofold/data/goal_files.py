@@ -37,6 +37,8 @@ def read_goals(path: Path | str) -> Splits[Utterance]:
     - one file of CLINC's original layout: {"train": [[text, label], ...], "oos_train": ...}.
     """
     path = Path(path)
+    if not path.exists():
+        raise DataError(path, None, "no such file")
     if path.suffix == ".json":
         return _clinc(path)
     splits = read_splits(path, ENDINGS, read_goal_file, None)

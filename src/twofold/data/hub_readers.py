@@ -83,7 +83,7 @@ def hub_questions(address: Path | str) -> Splits[Question]:
 
 def _answer(there: HubSet, number: int, context: str, text: Any, start: Any) -> Answer:
     is_place = isinstance(start, int) and not isinstance(start, bool) and start >= 0
-    if not isinstance(text, str) or not text or not is_place or context[start : start + len(text)] != text:
+    if not isinstance(text, str) or not text.strip() or not is_place or context[start : start + len(text)] != text:
         raise DataError(there.address, number, f"answer {text!r:.60} is not at {start!r:.20} of the context")
     return Answer(text, start)
 

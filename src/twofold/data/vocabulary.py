@@ -17,6 +17,13 @@ SPECIAL = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_t
 ON_REQUEST = {"sep": "<sep>", "mask": "<mask>"}
 
 
+def check_vocabulary(kind: str, size: int, special: int = len(SPECIAL)) -> None:
+    """Raises where not even the tokens without which nothing can be read have room."""
+    least, what = (special + 256, "all bytes") if kind == "bpe" else (special + 1, "one other")
+    if kind != "char" and size < least:
+        raise ValueError(f"vocabulary must be at least {least} for {kind}, special tokens and {what}, got {size}")
+
+
 def train_tokenizer(
     texts: Iterable[str],
     kind: str = "bpe",
@@ -49,9 +56,7 @@ def train_tokenizer(
         if name not in ON_REQUEST:
             raise ValueError(f"extra must name only {', '.join(ON_REQUEST)}, got {name!r}")
     special = SPECIAL | {f"{name}_token": sign for name, sign in ON_REQUEST.items() if name in extra}
-    least = len(special) + (256 if kind == "bpe" else 1)
-    if size < least:
-        raise ValueError(f"size must be at least {least} for {kind} (special tokens and bytes), got {size}")
+    check_vocabulary(kind, size, len(special))
     if alike and kind != "bpe":
         raise ValueError(f"alike must be False unless kind is bpe, got {kind!r}")
     signs = list(special.values())

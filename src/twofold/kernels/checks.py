@@ -37,7 +37,17 @@ def have_tangents(*tensors: Tensor | None) -> bool:
     """Whether any is being differentiated forwards, which torch.no_grad does not stop. A compiled graph cannot ask."""
     if torch.compiler.is_compiling():
         return False
-    return any(t is not None and forward_ad.unpack_dual(t).tangent is not None for t in tensors)
+    try:
+        return any(t is not None and forward_ad.unpack_dual(t).tangent is not None for t in tensors)
+    except RuntimeError:
+        # Under vmap nobody can look, inside jvp or not.
+        return True
+
+
+def check_tangents(*tensors: Tensor | None) -> None:
+    """Refuse what an op of ours, in its backward, would drop without a word: a tangent that comes with the gradient."""
+    if have_tangents(*tensors):
+        raise NotImplementedError('forward-mode gradients of a gradient need backend="reference"')
 
 
 class Call(NamedTuple):

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from twofold.kernels.checks import Call
+from twofold.kernels.checks import Call, check_tangents
 from twofold.kernels.parts import empty_heads
 from twofold.kernels.triton.plan import Plan, softmax_numbers
 
@@ -152,6 +152,7 @@ def _keep(ctx, inputs, output) -> None:  # noqa: ANN001
 
 
 def _backward(ctx, grad, _grad_softmax):  # noqa: ANN001, ANN202
+    check_tangents(grad, *ctx.saved_tensors)
     grads = fused_attend_backward(grad, *ctx.saved_tensors, *ctx.options)
     return *grads, *(None,) * 8
 

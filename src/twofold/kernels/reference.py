@@ -68,7 +68,8 @@ def self_weight(call: Call) -> Tensor:
     T = call.queries
     starts = range(0, T, ROWS_AT_ONCE)
     blocks = [slice(start, min(start + ROWS_AT_ONCE, T)) for start in starts]
-    if torch.is_grad_enabled():
+    # Inside torch.func nothing can be computed twice.
+    if torch.is_grad_enabled() and not call.is_transformed:
         found = [checkpoint(own_weights, rows, use_reentrant=False) for rows in blocks]
     else:
         found = [own_weights(rows) for rows in blocks]

@@ -9,6 +9,8 @@ from twofold.lab.arms import ARMS, Arm
 from twofold.lab.records import is_number
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.runs import task_class
+from twofold.tasks.sizes import measures
+from twofold.tasks.task import Task
 from twofold.training.learner import forward_options
 from twofold.training.settings import Settings
 
@@ -99,7 +101,11 @@ def options_of(task: str, size: Mapping[str, Any]) -> Options:
     model = ModelOptions(**wanted)
     settings = Settings(**kind.settings(model.size) | given["settings"] | {"patience": None, "distribution": "none"})
     forward_options(kind.model_class, settings)
-    return Options(model=model, settings=settings, choices=given["choices"], own=Own(**given["own"]))
+    measures(model)
+    own = Own(**given["own"])
+    if own.lengths and kind.longer is Task.longer:
+        raise ValueError(f"lengths must be left out for {task}, which reads each text as long as it is")
+    return Options(model=model, settings=settings, choices=given["choices"], own=own)
 
 
 def is_lower_better(task: str, metric: str) -> bool:
@@ -108,8 +114,10 @@ def is_lower_better(task: str, metric: str) -> bool:
     return not kind.higher_is_better if metric == kind.metric else metric in LOWER
 
 
-def check_direction(task: str, metric: str, lower_is_better: bool) -> None:
-    """Raises where a plan has it the wrong way round: the worst rates would be chosen, and the worse called better."""
+def check_metric(task: str, metric: str, lower_is_better: bool) -> None:
+    """Raises for what a task is not scored by, or has the wrong way round: the worse would be called better."""
+    if metric not in (known := task_class(task).metrics):
+        raise ValueError(f"metric must be one of {', '.join(known)} for {task}, got {metric!r}")
     if lower_is_better != (expected := is_lower_better(task, metric)):
         told, got = (str(one).lower() for one in (expected, lower_is_better))
         raise ValueError(f"lower_is_better must be {told} for {metric} of {task}, got {got}")

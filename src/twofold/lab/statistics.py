@@ -150,15 +150,6 @@ def standardised_effect(differences: Sequence[float]) -> float:
     return (1 - 3 / (4 * (len(found) - 1) - 1)) * float(found.mean()) / spread
 
 
-def pooled_effect(effects: Sequence[float], confidence: float = 0.95) -> Estimate:
-    """One effect over several tasks: their plain mean, with Student's interval over tasks.
-
-    Every task counts alike. Weights by inverse variance would hold with one true effect for all tasks, and with few
-    pairs a task's variance is itself a guess that falls with its effect.
-    """
-    return t_interval(effects, confidence)
-
-
 def _mean(values: np.ndarray, axis: int = -1) -> np.ndarray:
     return np.mean(values, axis=axis)
 

@@ -22,7 +22,7 @@ from transformers import PreTrainedModel
 from twofold.data.digest import digest_of_examples, digest_of_files
 from twofold.data.hub import is_hub
 from twofold.lab.arms import ARMS, build, config_of, parameters
-from twofold.lab.options import arm_of, check_direction, options_of, values_of
+from twofold.lab.options import arm_of, check_metric, options_of, values_of
 from twofold.lab.part import part_of
 from twofold.lab.plan import Plan
 from twofold.lab.records import Key, Length, Point, Record, SelfWeight
@@ -75,7 +75,7 @@ class Laboratory:
             model.to(self.device).eval()
             for task in asked:
                 self._score_once(model, self.splits.dev, task)
-        check_direction(plan.task, plan.metric, plan.lower_is_better)
+        check_metric(plan.task, plan.metric, plan.lower_is_better)
 
     def steps(self, budget: int) -> int:
         return max(1, round(budget / self.tokens_a_step))

@@ -1,10 +1,20 @@
-"""The loss of an encoder-decoder: how well it foresees the tokens of an answer that it is taught."""
+"""The loss of an encoder-decoder, how well it foresees the tokens of an answer that it is taught, and what it reads."""
 
 from typing import Any
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
+
+
+def read_while_taught(labels: Tensor, config: Any) -> Tensor:
+    """What a decoder reads while it is taught `labels`: the start token, then all of them but the last."""
+    for name in ("decoder_start_token_id", "pad_token_id"):
+        if getattr(config, name) is None:
+            raise ValueError(f"{name} must be set where labels come without decoder_input_ids, got None")
+    shifted = labels.roll(1, dims=-1)
+    shifted[:, 0] = config.decoder_start_token_id
+    return shifted.masked_fill(shifted == -100, config.pad_token_id)
 
 
 def answer_loss(

@@ -13,7 +13,7 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.utils.generic import can_return_tuple
 
 from twofold.attention.positions import sinusoidal
-from twofold.models.answer_loss import answer_loss
+from twofold.models.answer_loss import answer_loss, read_while_taught
 from twofold.models.configs import Seq2SeqConfig
 from twofold.models.pretrained import TwofoldPreTrainedModel
 from twofold.models.recurrent_config import RecurrentConfig
@@ -243,7 +243,4 @@ class CaptionerForConditionalGeneration(TwofoldPreTrainedModel, GenerationMixin)
         )
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
-        """What the decoder reads while it is taught `labels`: the start token, then all of them but the last."""
-        shifted = labels.roll(1, dims=-1)
-        shifted[:, 0] = self.config.decoder.decoder_start_token_id
-        return shifted.masked_fill(shifted == -100, self.config.decoder.pad_token_id)
+        return read_while_taught(labels, self.config.decoder)

@@ -23,7 +23,7 @@ GATED = {"swiglu": "silu", "geglu": "gelu"}
 
 SIZES = (
     "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
-    "intermediate_size",
+    "intermediate_size", "max_position_embeddings",
 )  # fmt: skip
 PROJECTIONS = ("query", "key", "value", "self_key", "self_value")
 
@@ -70,19 +70,19 @@ class TransformerConfig(PreTrainedConfig):
     attention_bias: bool | None = None
     mlp_bias: bool | None = None
     max_position_embeddings: int = 2048
-    rope_theta: float | None = None
+    rope_theta: float | int | None = None
     rope_parameters: dict | None = None
     sliding_window: int | None = None
-    norm_eps: float = 1e-6
-    hidden_dropout: float = 0.0
-    attention_dropout: float = 0.0
-    initializer_range: float = 0.02
+    norm_eps: float | int = 1e-6
+    hidden_dropout: float | int = 0.0
+    attention_dropout: float | int = 0.0
+    initializer_range: float | int = 0.02
     pooling: str | None = None
     num_slot_labels: int = 0
-    goal_temperature: float = 1.0
+    goal_temperature: float | int = 1.0
     # Whether tokens speak for goals by themselves as well, beside the layers.
     goal_by_tokens: bool = False
-    similarity_temperature: float = 0.05
+    similarity_temperature: float | int = 0.05
     use_cache: bool = True
     tie_word_embeddings: bool = True
     pad_token_id: int | None = 0
@@ -141,11 +141,12 @@ class TransformerConfig(PreTrainedConfig):
         for name in ("hidden_dropout", "attention_dropout"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be from 0 to 1, got {getattr(self, name)}")
-        if not 0 <= self.norm_eps < math.inf:
-            raise ValueError(f"norm_eps must be a finite number of at least 0, got {self.norm_eps}")
+        for name in ("norm_eps", "initializer_range"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be a finite number of at least 0, got {getattr(self, name)}")
         if self.hidden_act not in ACT2FN and self.hidden_act not in GATED:
             raise ValueError(f"hidden_act must be one of {', '.join([*GATED, *ACT2FN])}, got {self.hidden_act!r}")
-        if self.pad_token_id is not None and not -self.vocab_size <= self.pad_token_id < self.vocab_size:
+        if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
             raise ValueError(f"pad_token_id must be a token of vocab_size {self.vocab_size}, got {self.pad_token_id}")
         if self.num_key_value_heads is None or self.num_attention_heads % self.num_key_value_heads:
             raise ValueError(
@@ -153,10 +154,13 @@ class TransformerConfig(PreTrainedConfig):
                 f"got {self.num_key_value_heads}"
             )
         for name in ("goal_temperature", "similarity_temperature"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
-        if self.sliding_window is not None and self.sliding_window < 1:
-            raise ValueError(f"sliding_window must be at least 1, got {self.sliding_window}")
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be a finite number above 0, got {getattr(self, name)}")
+        if self.positions == "sinusoidal" and self.hidden_size % 2:
+            raise ValueError(f"hidden_size must be even for sinusoidal positions, got {self.hidden_size}")
+        # transformers' own caches keep everything for a window of 1.
+        if self.sliding_window is not None and self.sliding_window < 2:
+            raise ValueError(f"sliding_window must be at least 2, got {self.sliding_window}")
         if self.sliding_window is not None and not self.may_slide:
             raise ValueError(f"sliding_window is for decoders, {type(self).__name__} must leave it None")
         if self.positions == "rotary":

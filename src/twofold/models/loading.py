@@ -22,6 +22,10 @@ ARCHITECTURES: dict[str, type[PreTrainedModel]] = {
         EncoderForSentenceEmbedding,
     )
 }
+# What transformers raises for a folder whose files say what cannot be.
+UNREADABLE = (
+    StrictDataclassError, AssertionError, AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError,
+)  # fmt: skip
 CONFIG, WEIGHTS, SHARDS = "config.json", "model.safetensors", "model.safetensors.index.json"
 
 
@@ -47,7 +51,7 @@ def load_as(path: Path | str, model_class: type[PreTrainedModel]) -> PreTrainedM
             loaded: Any = model_class.from_pretrained(
                 folder, local_files_only=True, use_safetensors=True, output_loading_info=True
             )
-    except (StrictDataclassError, RuntimeError, TypeError, OSError) as error:
+    except UNREADABLE as error:
         raise ValueError(f"{folder} holds no {model_class.__name__}: {error}") from error
     model, info = loaded
     for what, problem in (("missing_keys", "lacks"), ("unexpected_keys", "has, beyond the model,")):

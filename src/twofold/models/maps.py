@@ -42,7 +42,9 @@ def self_weights(model: nn.Module, *args: Any, **kwargs: Any) -> list[Tensor]:
     with _looking:
         handles = [layer.register_forward_pre_hook(look, with_kwargs=True) for layer in layers]
         try:
-            model(*args, **{**kwargs, "use_cache": False})
+            # A compiled model would not see hooks that came later.
+            with torch.compiler.set_stance("force_eager"):
+                model(*args, **{**kwargs, "use_cache": False})
         finally:
             for handle in handles:
                 handle.remove()

@@ -13,7 +13,7 @@ def matched(config: Config, attention: str) -> Config:
     """`config` with another kind of attention and the feed-forward that keeps the number of parameters.
 
     Each own projection of every layer is paid for by its feed-forward. Widths are whole numbers, so the counts may
-    differ by up to half a column of a feed-forward a layer: far below 0.1 % from a width of 64 on.
+    differ by up to half a column of a feed-forward a layer: some 0.1 % at a width of 64, and less above.
     """
     if config.recipe == "bare":
         raise ValueError("a bare layer has no feed-forward that could be narrowed")

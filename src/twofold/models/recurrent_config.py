@@ -1,5 +1,7 @@
 """Configuration of the recurrent models: one for the language model, the classifiers and the encoder-decoder."""
 
+import math
+
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
@@ -38,9 +40,9 @@ class RecurrentConfig(PreTrainedConfig):
     context: str = "every"
     bidirectional: bool = False
     residual: bool = False
-    teacher_forcing: float = 1.0
-    hidden_dropout: float = 0.0
-    initializer_range: float = 0.1
+    teacher_forcing: float | int = 1.0
+    hidden_dropout: float | int = 0.0
+    initializer_range: float | int = 0.1
     pooling: str | None = None
     use_cache: bool = True
     tie_word_embeddings: bool = True
@@ -75,5 +77,9 @@ class RecurrentConfig(PreTrainedConfig):
         for name in ("teacher_forcing", "hidden_dropout"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must lie between 0 and 1, got {getattr(self, name)}")
+        if not 0 <= self.initializer_range < math.inf:
+            raise ValueError(f"initializer_range must be a finite number of at least 0, got {self.initializer_range}")
+        if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
+            raise ValueError(f"pad_token_id must be a token of vocab_size {self.vocab_size}, got {self.pad_token_id}")
         if self.bidirectional and self.hidden_size % 2:
             raise ValueError(f"hidden_size must be even where bidirectional, got {self.hidden_size}")

@@ -19,7 +19,7 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 
 from twofold.attention.additive import AdditiveAttention, Attended
 from twofold.kernels.api import split_attention_weights
-from twofold.models.answer_loss import answer_loss
+from twofold.models.answer_loss import answer_loss, read_while_taught
 from twofold.models.embedding import second_table
 from twofold.models.recurrent import EmbeddedModel, RecurrentPreTrainedModel
 from twofold.models.recurrent_config import RecurrentConfig
@@ -288,7 +288,4 @@ class RecurrentForConditionalGeneration(RecurrentPreTrainedModel, GenerationMixi
         )
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
-        """What the decoder reads while it is taught `labels`: the start token, then all of them but the last."""
-        shifted = labels.roll(1, dims=-1)
-        shifted[:, 0] = self.config.decoder_start_token_id
-        return shifted.masked_fill(shifted == -100, self.config.pad_token_id)
+        return read_while_taught(labels, self.config)

@@ -29,9 +29,12 @@ def rotary_of(config: Any) -> Rotary:
     # The name of old: kept beside the new one by transformers.
     old = told.pop("type", "default")
     kind = told.pop("rope_type", old)
-    if kind not in REQUIRED:
+    if not isinstance(kind, str) or kind not in REQUIRED:
         raise ValueError(f"rope_type must be one of {', '.join(REQUIRED)}, got {kind!r}")
     base = told.pop("rope_theta", config.rope_theta)
+    for name, value in {"rope_theta": base, **told}.items():
+        if name != "truncate" and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise ValueError(f"{name} of rope_parameters must be a number, got {value!r}")
     if base != config.rope_theta:
         raise ValueError(f"rope_theta must be the same in rope_parameters ({base}) and beside, got {config.rope_theta}")
     if lacking := REQUIRED[kind] - told.keys():

@@ -15,7 +15,7 @@ from transformers.modeling_outputs import (
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from twofold.models.answer_loss import answer_loss
+from twofold.models.answer_loss import answer_loss, read_while_taught
 from twofold.models.configs import Seq2SeqConfig
 from twofold.models.copying import CopyHead, SourceOutput
 from twofold.models.embedding import second_table
@@ -241,10 +241,7 @@ class Seq2SeqForConditionalGeneration(Seq2SeqPreTrainedModel, GenerationMixin):
         )
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
-        """What the decoder reads while it is taught `labels`: the start token, then all of them but the last."""
-        shifted = labels.roll(1, dims=-1)
-        shifted[:, 0] = self.config.decoder_start_token_id
-        return shifted.masked_fill(shifted == -100, self.config.pad_token_id)
+        return read_while_taught(labels, self.config)
 
     def get_encoder(self, modality: str | None = None) -> nn.Module:
         del modality

@@ -57,7 +57,7 @@ svg line.grid { stroke: var(--rule); } svg line.mark { stroke: var(--quiet); str
 .line { fill: none; stroke: var(--tone); stroke-width: 2.2; stroke-linejoin: round; }
 .line.arm1 { stroke-dasharray: 6 3; } .line.arm2 { stroke-dasharray: 2 3; } .line.arm3 { stroke-dasharray: 9 3 2 3; }
 .line.arm5 { stroke-dasharray: 6 3; } .line.arm6 { stroke-dasharray: 2 3; } .line.arm7 { stroke-dasharray: 9 3 2 3; }
-.line.again { stroke-dasharray: 1 4; stroke-linecap: round; }
+.line.again { stroke-dasharray: 16 5; stroke-width: 1.6; }
 .band, .faint { fill: var(--tone); fill-opacity: .16; } .faint { fill-opacity: .55; }
 .reach { stroke: var(--tone); stroke-width: 2.4; } svg .named { fill: var(--ink); font-weight: 600; }
 .departed { margin: 1rem 0 .3rem; font-weight: 650; color: var(--bad); } header ul { margin: 0; padding-left: 1.2rem; }

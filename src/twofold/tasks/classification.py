@@ -35,6 +35,7 @@ HIDDEN = 0.3
 class Classification(Task[Labelled]):
     name = "classification"
     metric = "accuracy"
+    metrics = ("accuracy", "macro_f1", "calibration_error")
     reads_hub = True
     model_class = EncoderForSequenceClassification
 

@@ -36,6 +36,8 @@ class Decoding:
                 raise ValueError(f"{name} must be above 0 and at most 1, got {value}")
         if self.seed < 0:
             raise ValueError(f"seed must be at least 0, got {self.seed}")
+        if self.seed >= 2**64:
+            raise ValueError(f"seed must be below 2**64, got {self.seed}")
         if self.beams > 1 and self.is_random:
             raise ValueError(f"beams must be 1 where tokens are drawn by chance, got {self.beams}")
 

@@ -63,6 +63,7 @@ class Found(NamedTuple):
 class Goals(Task[Utterance]):
     name = "goals"
     metric = "exact_match"
+    metrics = ("exact_match", "goal_accuracy", "slot_f1", "calibration_error", "out_of_scope_auroc")
     model_class = EncoderForGoal
 
     @classmethod

@@ -27,8 +27,8 @@ def read_image(path: Path | str) -> Tensor:
         with Image.open(path) as file:
             image = ImageOps.exif_transpose(file).convert("RGB")
             image.thumbnail((KEPT_SIDE, KEPT_SIDE))
-    # A broken PNG is a SyntaxError to Pillow, and an enormous one its own kind of error.
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    # Every format of Pillow's breaks in its own way: SyntaxError, TypeError, NotImplementedError, a bomb ...
+    except Exception as error:
         raise ValueError(f"{path} is no image that can be read: {error}") from error
     return torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8).view(image.height, image.width, 3)
 

@@ -24,7 +24,7 @@ from twofold.data.hub import is_hub
 from twofold.data.hub_readers import hub_texts
 from twofold.data.readers import read_texts
 from twofold.data.streaming import Streamed
-from twofold.data.vocabulary import train_tokenizer
+from twofold.data.vocabulary import check_vocabulary, train_tokenizer
 from twofold.models.configs import DecoderConfig
 from twofold.models.decoder import DecoderForCausalLM
 from twofold.models.recurrent import RecurrentForCausalLM
@@ -60,6 +60,7 @@ class LanguageChoices:
     def __post_init__(self) -> None:
         if self.context_length < 4:
             raise ValueError(f"context_length must be at least 4, got {self.context_length}")
+        check_vocabulary(self.tokenization, self.vocabulary)
 
 
 USUAL = LanguageChoices()
@@ -68,6 +69,7 @@ USUAL = LanguageChoices()
 class LanguageModelling(WritingTask[str]):
     name = "lm"
     metric = "perplexity"
+    metrics = ("perplexity", "nats_per_token", "nats_per_character", "bits_per_character")
     higher_is_better = False
     model_class = DecoderForCausalLM
     recurrent_class = RecurrentForCausalLM

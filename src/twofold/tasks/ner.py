@@ -18,6 +18,7 @@ from twofold.tasks.tallies import Tally, named_spans
 class Names(Tagging):
     name = "ner"
     metric = "f1"
+    metrics = ("f1", "precision", "recall")
 
     @classmethod
     def examples(cls, data: Path | None, seed: int = 0) -> Splits[Tagged]:

@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from twofold.data.examples import Pair
-from twofold.data.vocabulary import train_tokenizer
+from twofold.data.vocabulary import check_vocabulary, train_tokenizer
 from twofold.models.configs import Seq2SeqConfig
 from twofold.models.recurrent_seq2seq import RecurrentForConditionalGeneration
 from twofold.models.seq2seq import Seq2SeqForConditionalGeneration
@@ -36,6 +36,7 @@ class PairChoices:
     def __post_init__(self) -> None:
         if self.beams < 1:
             raise ValueError(f"beams must be at least 1, got {self.beams}")
+        check_vocabulary("bpe", self.vocabulary)
 
 
 class PairTask(WritingTask[Pair]):

@@ -16,6 +16,7 @@ from twofold.tasks.tallies import Tally, digest, share
 class PartsOfSpeech(Tagging):
     name = "pos"
     metric = "accuracy"
+    metrics = ("accuracy", "new_word_accuracy")
 
     @classmethod
     def examples(cls, data: Path | None, seed: int = 0) -> Splits[Tagged]:

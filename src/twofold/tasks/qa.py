@@ -48,6 +48,7 @@ class Window(NamedTuple):
 class Qa(Task[Question]):
     name = "qa"
     metric = "f1"
+    metrics = ("f1", "exact_match")
     reads_hub = True
     model_class = EncoderForQuestionAnswering
 

@@ -21,6 +21,7 @@ from twofold.data.readers import read_retrieval
 from twofold.data.vocabulary import train_tokenizer
 from twofold.models.configs import EncoderConfig
 from twofold.models.encoder import EncoderForSentenceEmbedding
+from twofold.tasks.hiding import some_hidden
 from twofold.tasks.index import Index, read_index
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.sizes import sized
@@ -29,8 +30,6 @@ from twofold.tasks.task import Features, Task, batches, padded
 
 # Tokens of a question or a document that are read; what follows is cut off.
 LONGEST = 256
-# Share of tokens that a training batch does not show.
-HIDDEN = 0.1
 # Share of questions for which a training batch asks in the document's own words: shared words are to count.
 QUOTED = 0.5
 # How much of a document is then asked for.
@@ -51,6 +50,7 @@ class Search:
 class Retrieval(Task[Search]):
     name = "retrieval"
     metric = "nDCG@10"
+    metrics = ("nDCG@10", "RR@10", "R@10")
     model_class = EncoderForSentenceEmbedding
 
     # Of the run that was opened or written, read when it is needed.
@@ -172,11 +172,7 @@ class Retrieval(Task[Search]):
     def _padded(self, tokens: Sequence[list[int]]) -> dict[str, Tensor]:
         """A training batch, with some tokens hidden anew every time: no match may hang on a single word."""
         made = padded([{"input_ids": one} for one in tokens], self.tokenizer.pad_token_id)
-        ids = made["input_ids"]
-        hidden = (torch.rand(ids.shape) < HIDDEN) & (
-            ids > max(self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
-        )
-        return made | {"input_ids": ids.masked_fill(hidden, self.tokenizer.unk_token_id)}
+        return made | {"input_ids": some_hidden(made["input_ids"], self.tokenizer)}
 
     @torch.no_grad()
     def _vectors(self, model: PreTrainedModel, texts: Sequence[str]) -> Tensor:

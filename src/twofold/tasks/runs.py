@@ -11,10 +11,11 @@ from typing import Any
 
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerFast
 
+from twofold.data.digest import digest_of_files
 from twofold.data.examples import Splits
 from twofold.data.hub import is_hub
 from twofold.disk import system_errors, write_whole
-from twofold.models.loading import device_named, load_as
+from twofold.models.loading import UNREADABLE, device_named, load_as
 from twofold.tasks import TASKS
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.task import Task
@@ -111,6 +112,13 @@ class Run:
         source = data or (Path(told["data"]) if told["data"] else None)
         return examples_of(type(self.task), source, told["choices"])
 
+    def has_changed_data(self) -> bool:
+        """Whether the files that the run was trained on are others by now."""
+        told = read_task(self.folder)
+        if told.get("digest") is None or not (data := Path(told["data"])).exists():
+            return False
+        return digest_of_files(data) != told["digest"]
+
     def predict(self, text: str) -> dict[str, Any]:
         """What `twofold predict` prints with --json."""
         if not isinstance(text, str):
@@ -139,7 +147,7 @@ def open_run(path: Path | str, *, device: str = "auto") -> Run:
     task.opened_in(folder)
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError) as error:
+    except (*UNREADABLE, ValueError) as error:
         raise ValueError(f"{folder} has no readable config.json: {error}") from error
     model = load_as(folder, task.class_of(config))
     model.to(place)  # type: ignore[arg-type]

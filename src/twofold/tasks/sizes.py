@@ -17,9 +17,7 @@ def sized(config: type[Config], options: ModelOptions, vocab_size: int, **more: 
     """A configuration of that kind, size and attention."""
     if options.model != "transformer":
         raise ValueError(f"model must be transformer for this task, got {options.model!r}")
-    width, layers, heads = _measures(options)
-    if width % heads:
-        raise ValueError(f"width must be a multiple of heads ({heads}), got {width}")
+    width, layers, heads = measures(options)
     made = config(
         vocab_size=vocab_size,
         hidden_size=width,
@@ -37,7 +35,7 @@ def sized(config: type[Config], options: ModelOptions, vocab_size: int, **more: 
 
 def recurrent(options: ModelOptions, vocab_size: int, **more: Any) -> RecurrentConfig:
     """The same of recurrent layers."""
-    width, layers, _ = _measures(options)
+    width, layers, _ = measures(options)
     return RecurrentConfig(
         vocab_size=vocab_size,
         hidden_size=width,
@@ -48,7 +46,10 @@ def recurrent(options: ModelOptions, vocab_size: int, **more: Any) -> RecurrentC
     )
 
 
-def _measures(options: ModelOptions) -> tuple[int, int, int]:
+def measures(options: ModelOptions) -> tuple[int, int, int]:
     """Width, layers and heads: those of the size, but for what is said apart."""
-    width, layers, heads = SIZES[options.size]
-    return options.width or width, options.layers or layers, options.heads or heads
+    usual = SIZES[options.size]
+    width, layers, heads = options.width or usual[0], options.layers or usual[1], options.heads or usual[2]
+    if options.model == "transformer" and width % heads:
+        raise ValueError(f"width must be a multiple of heads ({heads}), got {width}")
+    return width, layers, heads

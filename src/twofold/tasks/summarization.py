@@ -34,6 +34,7 @@ USUAL = SummaryChoices()
 class Summarization(PairTask):
     name = "summarization"
     metric = "rouge_l"
+    metrics = ("rouge_1", "rouge_2", "rouge_l")
     reads_hub = True
     Choices = SummaryChoices
 

@@ -85,6 +85,13 @@ def corpus(metric: Any, written: Sequence[str], truth: Sequence[str]) -> Tally:
     return Tally(rows=rows, of_sums=of_sums, per=str(metric.get_signature()), texts=texts)
 
 
+def signature(metric: Any) -> str:
+    """How sacreBLEU's metric counts, without which its scores cannot be compared."""
+    # It names the number of references, known only once there were some.
+    metric.corpus_score(["a"], [["a"]])
+    return str(metric.get_signature())
+
+
 def digest(told: Any) -> str:
     """A short name for what is told, the same only for the same."""
     return sha256(json.dumps(told, ensure_ascii=True).encode()).hexdigest()[:12]

@@ -28,6 +28,8 @@ class Task(ABC, Generic[Example]):
     name: ClassVar[str]
     metric: ClassVar[str]
     """The number on the dev split by which the best model is chosen."""
+    metrics: ClassVar[tuple[str, ...]]
+    """All names that `scores` may give; some need examples of a kind, out of scope for one."""
     higher_is_better: ClassVar[bool] = True
     model_class: ClassVar[type[PreTrainedModel]]
     recurrent_class: ClassVar[type[PreTrainedModel] | None] = None

@@ -15,7 +15,7 @@ from twofold.data.hub_readers import hub_pairs
 from twofold.data.languages import languages_of
 from twofold.data.readers import read_pairs
 from twofold.tasks.pairs import PairChoices, PairTask
-from twofold.tasks.tallies import Tally, corpus, verdicts
+from twofold.tasks.tallies import Tally, corpus, signature, verdicts
 
 # Scripts in which spaces do not part words. sacreBLEU's own way with Japanese needs a dictionary besides.
 HAN = re.compile(r"[\u3400-\u9fff]")
@@ -38,6 +38,7 @@ USUAL = TranslationChoices()
 class Translation(PairTask):
     name = "translation"
     metric = "bleu"
+    metrics = ("bleu", "chrf", "exact_match")
     reads_hub = True
     Choices = TranslationChoices
 
@@ -91,12 +92,8 @@ class Translation(PairTask):
         return {"bleu": bleu, "chrf": chrf, "exact_match": exact}
 
     def notes(self) -> dict[str, str]:
-        """sacreBLEU's signatures, without which its scores cannot be compared."""
         bleu, chrf = self._metrics()
-        for metric in (bleu, chrf):
-            # The signature names the number of references, known only once there were some.
-            metric.corpus_score(["a"], [["a"]])
-        return {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
+        return {"bleu": signature(bleu), "chrf": signature(chrf)}
 
     def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
         return {"text": text, "translation": self.write(model, text)}

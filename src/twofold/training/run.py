@@ -56,7 +56,7 @@ def train_task(
     given = chosen(kind, choices)
     splits = examples_of(kind, data, choices)
     if lacking := [split for split in ("train", "dev") if split in splits.missing]:
-        raise ValueError(f"{data} has no {' and no '.join(lacking)} split, and training needs both")
+        raise ValueError(f"{data} has no {' and no '.join(lacking)} split, and training needs train and dev")
     told: dict[str, Any] = {
         "choices": asdict(given["choices"]) if given else {},
         "data": None if data is None else str(data if is_hub(data) else data.resolve()),

@@ -14,6 +14,7 @@ import tyro
 
 from twofold.bench.attention import Case, explain, rows_of
 from twofold.bench.tune import lines_of, merged
+from twofold.cli import say
 from twofold.cli.arguments import parse
 from twofold.cli.bench.results import Shape, check_file, measure, positive, times_table
 from twofold.kernels.choices import BACKENDS, LINES, write
@@ -116,7 +117,7 @@ def _explain(chosen: Attention) -> int:
         return 0
     for row in found:
         pattern = "causal" if row["causal"] else "full"
-        sys.stdout.write(f"{row['kind']} {pattern} T={row['T']} {row['dtype']} -> {row['choice']}\n")
+        say(f"{row['kind']} {pattern} T={row['T']} {row['dtype']} -> {row['choice']}")
     return 0
 
 
