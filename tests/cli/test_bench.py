@@ -112,6 +112,12 @@ def test_help_and_version(words, capsys):
     assert "twofold" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("words", [[], ["train"], ["compare"], ["bench"]])
+def test_help_of_our_own_fits_a_terminal(words, capsys):
+    assert main([*words, "--help"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
 def test_no_words_show_the_help_and_fail(capsys):
     assert main([]) == 2
     assert "usage: twofold VERB" in capsys.readouterr().out

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from importlib import import_module
 
 VERBS = {
-    "demo": "train split_kv and standard on embedded goals, compare them, write a report",
+    "demo": "train split_kv and standard on embedded goals, and compare them",
     "train": "train a model for a task, from an embedded set or from files",
     "evaluate": "score a run on a split, alone or against another run",
     "predict": "what a run makes of a text",
     "generate": "text from a run whose model writes",
-    "compare": "a fair experiment: paired runs of several kinds of attention, and a report",
+    "compare": "a fair experiment: paired runs of several arms, and a report",
     "bench": "measure split against standard attention on this machine",
 }
 COMPLETION = "--print-completion"
@@ -35,7 +35,8 @@ EXTRAS = {"tyro": "cli", "rich": "cli", "scipy": "lab"} | dict.fromkeys(
 
 HELP = """usage: twofold VERB ...
 
-Split key/value self-attention: one key and value for oneself, another for everyone else.
+Split key/value self-attention: one key and value for oneself, another for
+everyone else.
 
 verbs:
 {verbs}
@@ -44,7 +45,7 @@ options:
   -h, --help     show this and exit
   --version      show the version and exit
   --print-completion SHELL
-                 print what makes bash, zsh or fish complete the words of this command
+                 print what makes bash, zsh or fish complete this command
   --debug        show where an error comes from
 
 `twofold VERB --help` explains a verb."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from twofold.cli import say, warn
@@ -16,26 +17,27 @@ from twofold.cli.beside import Beside, parted
 from twofold.cli.pool import pool
 from twofold.tasks import TASKS
 
-USAGE = """usage: twofold compare TASK [--arms NAME ...] [--seeds N] [--lrs RATE ...] [--tokens N ...] [--out DIR] ...
+USAGE = """usage: twofold compare TASK [--arms NAME ...] [--seeds N] [--lrs RATE ...] ...
        twofold compare --register plan.toml --out DIR
        twofold compare --report DIR
        twofold compare --pool DIR DIR ...
 
-Train several arms on one task with the same seeds, data and first weights, and say which did better, and how sure
-that is. Learning rates are chosen by a grid. Called again, it goes on where it was.
+Train several arms on one task with the same seeds, data and first weights, and
+say which did better, and how sure that is. Learning rates are chosen by a grid.
+Called again, it goes on where it was.
 
 tasks: {tasks}
 arms:  {arms}
-       NAME:raw keeps an arm's feed-forward as wide as the standard one's, instead of equal parameters.
+       NAME:raw keeps the feed-forward's width, instead of equal parameters.
 
 `twofold compare TASK --help` explains the options. For example:
 
-  twofold compare goals                                          standard against split_kv, three seeds
-  twofold compare lm --arms standard split_kv gated --seeds 5 --options layers=4 width=256
-  twofold compare --register plan.toml --out lab/one             fix a plan before its runs,
-  twofold compare lm --out lab/one --data my/texts               then run it
-  twofold compare --report lab/one                               what its runs say so far
-  twofold compare --pool lab/one lab/two lab/three               what several say together"""
+  twofold compare goals                                 standard and split_kv
+  twofold compare lm --arms standard gated --options layers=4 width=256
+  twofold compare --register plan.toml --out lab/one    fix a plan beforehand,
+  twofold compare lm --out lab/one --data my/texts      then run it
+  twofold compare --report lab/one                      what its runs say so far
+  twofold compare --pool lab/one lab/two                what several say"""
 
 # Those of twofold.lab.arms, which imports torch.
 NAMES = [
@@ -101,8 +103,8 @@ class Compare:
 
 def run(words: Sequence[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
-        arms = "\n       ".join(" ".join(NAMES[start : start + 6]) for start in range(0, len(NAMES), 6))
-        say(USAGE.format(tasks=" ".join(TASKS), arms=arms))
+        tasks, arms = ("\n       ".join(wrap(" ".join(names), 72)) for names in (TASKS, NAMES))
+        say(USAGE.format(tasks=tasks, arms=arms))
         return 0 if words else 2
     parent, words = parted(words)
     task = None if words[0].startswith("-") else words[0]

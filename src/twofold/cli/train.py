@@ -16,19 +16,19 @@ from twofold.tasks import TASKS
 from twofold.tasks.options import ModelOptions
 from twofold.training.settings import Settings
 
-USAGE = """usage: twofold train TASK [--data PATH] [--out RUN] [--attention KIND] [--size SIZE] ...
+USAGE = """usage: twofold train TASK [--data PATH] [--out RUN] [--size SIZE] ...
 
-Train a task's model. Without --data it learns from a small set that comes with Twofold.
+Train a task's model. Without --data it learns from a small set of its own.
 
 tasks:
 {tasks}
 
 `twofold train TASK --help` explains the options. For example:
 
-  twofold train goals                                  the embedded home assistant, into runs/goals
-  twofold train goals --data my/folder --size small    one's own train.jsonl, dev.jsonl, test.jsonl
-  twofold train lm --data hub:owner/texts --steps 5000    a data set of the Hugging Face hub, streamed
-  twofold train goals --resume                         go on where a stopped run was"""
+  twofold train goals                                     into runs/goals
+  twofold train goals --data my/folder --size small       one's own train.jsonl
+  twofold train lm --data hub:owner/texts --steps 5000    of the hub, streamed
+  twofold train goals --resume                            go on after a stop"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ Nothing is imported here but names, so that the command line can list tasks with
 
 TASKS = {
     "goals": "from an utterance to its goal, slots and confidence",
-    "lm": "from a beginning to how it goes on, by characters, words or byte pairs",
+    "lm": "from a beginning to how it goes on",
     "translation": "from a sentence to the same in another language",
     "summarization": "from a text to its summary",
     "retrieval": "from a question to the documents that answer it",
