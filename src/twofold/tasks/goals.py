@@ -194,7 +194,7 @@ class Goals(Task[Utterance]):
     def read(self, text: str) -> Read:
         """The words of a text, as far as a model reads it."""
         words = short_words(text)[: LONGEST - 2]
-        ids, cues = encoded(self.tokenizer, (text[start:end] for start, end in words), self._vocabulary)
+        ids, cues = encoded(self.tokenizer, (text[start:end] for start, end in words), self.vocabulary)
         none = [self.tokenizer.pad_token_id] * SPELLING
         ids = [self.tokenizer.bos_token_id, *ids, self.tokenizer.eos_token_id]
         return Read(words, {"input_ids": ids, "cue_ids": [none, *cues, none]})
@@ -223,10 +223,6 @@ class Goals(Task[Utterance]):
             for row, place in enumerate(places):
                 tags[place] = slots[row, 1 : 1 + len(read[place].words)]
         return goals, tags
-
-    @cached_property
-    def _vocabulary(self) -> dict[str, int]:
-        return self.tokenizer.get_vocab()
 
     @cached_property
     def _slot_tags(self) -> SlotTags:

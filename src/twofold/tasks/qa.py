@@ -6,7 +6,6 @@ ends. A long context is read in windows that overlap, and the likeliest piece of
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -158,7 +157,7 @@ class Qa(Task[Question]):
         tokenizer = self.tokenizer
         ids, cues = [tokenizer.bos_token_id], [[]]
         for side, other, end in ((asked, words, tokenizer.sep_token_id), (words, asked, tokenizer.eos_token_id)):
-            own, told = encoded(tokenizer, side, self._vocabulary)
+            own, told = encoded(tokenizer, side, self.vocabulary)
             ids += [*own, end]
             cues += [*([*row, mark] for row, mark in zip(told, self._marks(side, other), strict=True)), []]
         width = max(map(len, cues))
@@ -172,12 +171,8 @@ class Qa(Task[Question]):
         marks = []
         for word in map(str.lower, words):
             mark = SAME if word in same else ALIKE if word[:ALIKE_LETTERS] in alike else None
-            marks.append(self.tokenizer.pad_token_id if mark is None else self._vocabulary[mark])
+            marks.append(self.tokenizer.pad_token_id if mark is None else self.vocabulary[mark])
         return marks
-
-    @cached_property
-    def _vocabulary(self) -> dict[str, int]:
-        return self.tokenizer.get_vocab()
 
 
 def question_and_context(text: str) -> tuple[str, str]:

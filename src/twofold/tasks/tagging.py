@@ -85,16 +85,12 @@ class Tagging(Task[Tagged]):
         return [list(one.tags) for one in examples]
 
     def _read(self, words: Sequence[str]) -> Features:
-        ids, cues = encoded(self.tokenizer, words, self._vocabulary)
+        ids, cues = encoded(self.tokenizer, words, self.vocabulary)
         return {"input_ids": ids, "cue_ids": cues}
 
     @cached_property
-    def _vocabulary(self) -> dict[str, int]:
-        return self.tokenizer.get_vocab()
-
-    @cached_property
     def _known(self) -> frozenset[str]:
-        return frozenset(token.removeprefix("word:") for token in self._vocabulary if token.startswith("word:"))
+        return frozenset(token.removeprefix("word:") for token in self.vocabulary if token.startswith("word:"))
 
     @cached_property
     def _moves(self) -> Tensor | None:

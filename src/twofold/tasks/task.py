@@ -6,6 +6,7 @@ nothing of how a model is trained, nor of folders, unless it has files of its ow
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -45,6 +46,11 @@ class Task(ABC, Generic[Example]):
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, state: Mapping[str, Any]) -> None:
         self.tokenizer, self.state = tokenizer, dict(state)
+
+    @cached_property
+    def vocabulary(self) -> dict[str, int]:
+        """Asked once: the tokenizer makes it anew every time."""
+        return self.tokenizer.get_vocab()
 
     @classmethod
     @abstractmethod
