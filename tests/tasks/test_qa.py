@@ -104,7 +104,7 @@ def test_an_answer_longer_than_any_window_is_cut(untrained, monkeypatch):
 
 
 def test_words_of_the_other_side_are_marked(untrained):
-    same, alike = (untrained._vocabulary[mark] for mark in (qa.SAME, qa.ALIKE))
+    same, alike = (untrained.vocabulary[mark] for mark in (qa.SAME, qa.ALIKE))
     assert untrained._marks(["Ada", "worked", "as"], ["ada", "works"]) == [same, alike, 0]
 
 
