@@ -235,6 +235,17 @@ def test_changed_data_is_not_gone_on_with(goal_files, tmp_path, capsys):
     said(capsys)
     assert main(again) == 2
     assert f"files of {data} have changed since" in said(capsys)[1]
+    # They can be scored, and whoever reads the scores is told.
+    assert main(["evaluate", str(run), "--json"]) == 0
+    assert said(capsys)[1].startswith("twofold: the files are not what the run was trained on")
+
+
+def test_a_line_that_cannot_be_read_is_named(goal_run, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", ["turn it off\n", "\n", "a \udcff b\n"])
+    assert main(["predict", str(goal_run), "--json"]) == 2
+    out, err = said(capsys)
+    assert [json.loads(line)["text"] for line in out.splitlines()] == ["turn it off"]
+    assert "line 3: text must be Unicode" in err
 
 
 def test_nothing_commands_the_terminal(tmp_path, capsys):

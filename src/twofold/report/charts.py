@@ -113,12 +113,12 @@ def line_chart(
     return _picture(title, WIDTH, HEIGHT + KEY * rows, *drawn, *below)
 
 
-def interval_chart(rows: Sequence[Interval], *, title: str, x_label: str, mark: float = 0.0) -> Markup:
-    """Means with their intervals, one below the other, with all values that went into them."""
+def interval_chart(rows: Sequence[Interval], *, title: str, x_label: str) -> Markup:
+    """Means with their intervals, one below the other, with all values that went into them, and a line at zero."""
     if not rows:
         return tag("p", f"{title}: no numbers yet", class_="quiet")
     numbers = [x for row in rows for x in (row.low, row.high, *row.values) if math.isfinite(x)]
-    xs = ticks(min([*numbers, mark]), max([*numbers, mark]))
+    xs = ticks(min([*numbers, 0.0]), max([*numbers, 0.0]))
     tall, top = 46, 8
     bottom = top + tall * len(rows)
 
@@ -127,7 +127,7 @@ def interval_chart(rows: Sequence[Interval], *, title: str, x_label: str, mark: 
 
     drawn = [tag("line", x1=across(x), x2=across(x), y1=top, y2=bottom, class_="grid") for x in xs]
     drawn += [tag("text", f"{x:g}", x=across(x), y=bottom + 15, class_="middle") for x in xs]
-    drawn.append(tag("line", x1=across(mark), x2=across(mark), y1=top, y2=bottom, class_="mark"))
+    drawn.append(tag("line", x1=across(0.0), x2=across(0.0), y1=top, y2=bottom, class_="mark"))
     drawn.append(tag("text", x_label, x=WIDTH / 2, y=bottom + 33, class_="middle label"))
     for number, row in enumerate(rows):
         y, style = top + tall * (number + 0.66), style_of(row.place)
@@ -232,12 +232,12 @@ def heat_map(
     return _picture(title, width, above + len(rows) * tall + 4, *drawn)
 
 
-def ticks(low: float, high: float, about: int = 5) -> list[float]:
+def ticks(low: float, high: float) -> list[float]:
     """Round numbers around all from low to high, some five of them."""
     # Numbers that differ in their last bits are the same number.
     if high - low <= 1e-12 * max(abs(low), abs(high)):
         low, high = low - 0.5, low + 0.5
-    rough = (high - low) / about
+    rough = (high - low) / 5
     power = 10 ** math.floor(math.log10(rough))
     step = power * next(nice for nice in (1, 2, 2.5, 5, 10) if power * nice >= rough * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)

@@ -56,9 +56,9 @@ class Study:
         """Whether an arm is drawn with its band: those of the primary comparisons, or all of a few."""
         return len(self.plan.arms) <= 3 or any(arm in pair for pair in self.plan.primary)
 
-    def ends(self, arm: str, budget: int | None = None) -> list[Record]:
-        """An arm's final runs that ended in a number, by seed; at the largest budget unless told."""
-        found = end_runs(self.records, arm, budget or self.plan.end)
+    def ends(self, arm: str) -> list[Record]:
+        """An arm's final runs at the largest budget that ended in a number, by seed."""
+        found = end_runs(self.records, arm, self.plan.end)
         return [found[seed] for seed in sorted(found) if found[seed].value is not None]
 
 
