@@ -84,7 +84,7 @@ def test_double_precision_positions():
 
 
 def test_senseless_numbers_are_refused():
-    with pytest.raises(ValueError, match="base must be above 1, got 0"):
+    with pytest.raises(ValueError, match="base must be a finite number above 1, got 0"):
         Rotary(width=4, base=0.0)
     with pytest.raises(ValueError, match="heads must be at least 1, got 0"):
         Alibi(0)
@@ -120,7 +120,7 @@ def test_rotary_keeps_lengths_unless_scaled():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"factor": 0.5, "original_length": 8}, "factor must be at least 1, got 0.5"),
+        ({"factor": 0.5, "original_length": 8}, "factor must be a finite number of at least 1, got 0.5"),
         ({"factor": 2.0, "original_length": 0}, "original_length must be at least 1, got 0"),
     ],
 )
