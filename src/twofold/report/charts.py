@@ -17,7 +17,7 @@ LABEL = 13
 KEY = 18
 
 
-# Colours that the page has, each with a dash; a second round of them is dotted.
+# Colours that the page has, each with a dash; a second round of them has long ones.
 STYLES = 8
 
 

@@ -1,9 +1,12 @@
 """An HTML page that is one file: its style is in it, and it loads nothing. Light, dark, paper, telephone."""
 
+import re
 from collections.abc import Sequence
 
 from twofold.report.markup import Markup, joined, tag
 
+# Points of a picture that stands alone, for each of its own.
+ENLARGED = 1.4
 STYLE = """
 :root { color-scheme: light dark; --paper: #fbfbf9; --card: #fff; --ink: #1d2330; --quiet: #5d6675; --rule: #dfe2e8;
   --arm0: #2459d6; --arm1: #c2570c; --arm2: #1a7f4b; --arm3: #8436c7; --arm4: #b3246b; --arm5: #0b7285;
@@ -103,9 +106,11 @@ def page(title: str, *body: str) -> str:
 
 
 def alone(picture: str) -> str:
-    """A picture as a file of its own, with the page's colours."""
+    """A picture as a file of its own, with the page's colours and a size, or it would fill whatever shows it."""
     head, _, rest = picture.partition(">")
-    head = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    width, height = (ENLARGED * float(one) for one in re.findall(r'viewBox="0 0 (\S+) (\S+)"', head)[0])
+    size = f'width="{width:.0f}" height="{height:.0f}"'
+    head = head.replace("<svg", f'<svg xmlns="http://www.w3.org/2000/svg" {size}', 1)
     return f"{head}>{tag('style', Markup(STYLE))}{rest}\n"
 
 
