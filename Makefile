@@ -49,10 +49,10 @@ examples: setup
 	@$(BIN)/python examples/worked_examples.py
 
 test: setup system
-	@$(BIN)/pytest --numprocesses auto
+	@$(BIN)/pytest --numprocesses auto --dist loadscope
 
 test-oldest: $(OLDEST)/.ready system
-	@$(OLDEST)/bin/pytest --numprocesses auto tests/models tests/outside
+	@$(OLDEST)/bin/pytest --numprocesses auto --dist loadscope tests/models tests/outside
 
 $(OLDEST)/.ready: pyproject.toml constraints.txt
 	@test -x $(OLDEST)/bin/pip || $(PYTHON) -m venv $(OLDEST)

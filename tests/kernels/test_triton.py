@@ -94,7 +94,7 @@ def test_everything_at_once(T, causal):
     segments = torch.randint(0, 3, (2, T), device=DEVICE).sort(-1).values
     mask = torch.rand(2, 1, T, T, device=DEVICE) > 0.2
     options = {"segment_ids": segments, "attn_mask": mask, "window": 30, "softcap": 3.0, "scale": 0.8}
-    inputs = tensors(2, 4, 2, T, T, 8, torch.float32, DEVICE)
+    inputs = tensors(2, 2, 1, T, T, 8, torch.float32, DEVICE)
     compare(inputs, is_causal=causal, enable_gqa=True, tolerance=1e-5, **options)
 
 
