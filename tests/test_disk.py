@@ -26,3 +26,13 @@ def test_what_cannot_be_written_leaves_what_was_there(tmp_path):
 def test_what_a_killed_writer_leaves_is_known(tmp_path):
     assert is_aside(tmp_path / ".0a1b2c3d-task.json")
     assert not any(is_aside(tmp_path / name) for name in ("task.json", ".hidden", ".0a1b2c3d-"))
+
+
+def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path, monkeypatch):
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match=rf"\[Errno 28\] No space left on device: '{tmp_path}/file'$"):
+        write_whole(tmp_path / "file", "text")
+    assert list(tmp_path.iterdir()) == []

@@ -17,8 +17,15 @@ def write_whole(path: Path, data: bytes | str) -> None:
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)
+    except OSError as error:
+        raise naming(error, path) from error
     finally:
         aside.unlink(missing_ok=True)
+
+
+def naming(error: OSError, path: Path) -> OSError:
+    """The error with the name of the file that was to be: a full disk does not say which, and nobody knows an aside."""
+    return OSError(error.errno, error.strerror, str(path))
 
 
 def is_aside(path: Path) -> bool:

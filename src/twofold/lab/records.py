@@ -15,6 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from twofold.disk import naming
+
 FILE = "records.jsonl"
 PHASES = ("grid", "final")
 
@@ -186,9 +188,9 @@ def append(path: Path, record: Record) -> bool:
             if os.write(handle, line) < len(line):
                 raise OSError(f"{path}: the disk took only a part of a record")
             os.fsync(handle)
-        except OSError:
+        except OSError as error:
             os.ftruncate(handle, len(whole))
-            raise
+            raise naming(error, path) if error.errno else error from error
     return True
 
 
