@@ -99,6 +99,11 @@ def test_broken_intents(tmp_path, intents, message):
         read_goals(folder(tmp_path, **files))
 
 
+def test_goals_that_are_nowhere(tmp_path):
+    with pytest.raises(DataError, match=r"typo: no such file$"):
+        read_goals(tmp_path / "typo")
+
+
 OWN = {"text": "Licht in der Küche aus 🙂", "goal": "off", "slots": [{"name": "room", "start": 13, "end": 18}]}
 
 

@@ -93,6 +93,15 @@ def test_a_missing_broken_or_empty_image_is_an_error(trained, tmp_path):
             opened.predict(str(tmp_path / name))
 
 
+def test_an_image_that_pillow_gives_up_on_is_named(data, monkeypatch):
+    def gives_up(path):
+        raise NotImplementedError("unimplemented pixel format")
+
+    monkeypatch.setattr(Image, "open", gives_up)
+    with pytest.raises(ValueError, match=r"0-red.png is no image that can be read: unimplemented pixel format"):
+        read_image(data / "0-red.png")
+
+
 def test_without_pillow_the_package_is_named(monkeypatch, data):
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(ValueError, match=r"needs Pillow, which is not installed: pip install pillow"):

@@ -55,7 +55,9 @@ def run(words: Sequence[str]) -> int:
         try:
             prediction = opened.predict(text)
         except ValueError as error:
-            raise error if chosen.text else ValueError(f"line {number}: {error}") from error
+            if chosen.text:
+                raise
+            raise ValueError(f"line {number}: {error}") from error
         told = [] if actions is None else _acted(actions, prediction, chosen.act)
         if chosen.json:
             sys.stdout.write(json.dumps(prediction, ensure_ascii=False) + "\n")

@@ -166,14 +166,17 @@ def _queries(folder: Path, split: str, documents: dict[str, Document]) -> list[Q
     relevant = _judgements(judged, documents) if judged else {}
     queries, seen = [], set()
     for line, record in records_of(file):
-        name = words_in(file, line, record, "query_id") if "query_id" in record or "relevant" not in record else None
-        if name is not None and name in seen:
-            raise DataError(file, line, f"query_id {name!r} is there twice")
-        seen.add(name)
-        names = relevant.pop(name or "", [])
-        if "relevant" in record:
-            if names and judged:
+        names = []
+        # Whoever brings the judgement along needs no name.
+        if "query_id" in record or "relevant" not in record:
+            name = words_in(file, line, record, "query_id")
+            if name in seen:
+                raise DataError(file, line, f"query_id {name!r} is there twice")
+            seen.add(name)
+            names = relevant.pop(name, [])
+            if names and judged and "relevant" in record:
                 raise DataError(file, line, f"query {name!r} is judged here and in {judged.name}: leave one out")
+        if "relevant" in record:
             names = [str(one) for one in field(file, line, record, "relevant", "list")]
         strange = [one for one in names if one not in documents]
         if strange or not names:

@@ -40,7 +40,7 @@ def have_tangents(*tensors: Tensor | None) -> bool:
     try:
         return any(t is not None and forward_ad.unpack_dual(t).tangent is not None for t in tensors)
     except RuntimeError:
-        # Under vmap nobody can look, inside jvp or not.
+        # Of a vmap inside a jvp: nobody can look, and there are some.
         return True
 
 

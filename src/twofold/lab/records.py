@@ -5,6 +5,7 @@ line is no record: readers pass it over, the next writer cuts it off. Anything e
 with its file and line.
 """
 
+import errno
 import json
 import os
 import sys
@@ -186,11 +187,11 @@ def append(path: Path, record: Record) -> bool:
         os.ftruncate(handle, len(whole))
         try:
             if os.write(handle, line) < len(line):
-                raise OSError(f"{path}: the disk took only a part of a record")
+                raise OSError(errno.ENOSPC, "the disk took only a part of a record")
             os.fsync(handle)
         except OSError as error:
             os.ftruncate(handle, len(whole))
-            raise naming(error, path) if error.errno else error from error
+            raise naming(error, path) from error
     return True
 
 

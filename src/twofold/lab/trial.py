@@ -47,6 +47,7 @@ class Laboratory:
     """What all runs of a plan share: the task, its data as rows, and the standard model's configuration."""
 
     def __init__(self, plan: Plan, data: Path | None = None, at_once: int = 1) -> None:
+        check_metric(plan.task, plan.metric, plan.lower_is_better)
         self.plan, self.options, self.at_once = plan, options_of(plan.task, plan.size), at_once
         kind = task_class(plan.task)
         given = chosen(kind, self.options.choices)
@@ -75,7 +76,6 @@ class Laboratory:
             model.to(self.device).eval()
             for task in asked:
                 self._score_once(model, self.splits.dev, task)
-        check_metric(plan.task, plan.metric, plan.lower_is_better)
 
     def steps(self, budget: int) -> int:
         return max(1, round(budget / self.tokens_a_step))

@@ -1,4 +1,4 @@
-"""The loss of an encoder-decoder, how well it foresees the tokens of an answer that it is taught, and what it reads."""
+"""What an encoder-decoder reads while it is taught an answer, and its loss: how well it foresees the tokens."""
 
 from typing import Any
 
