@@ -112,6 +112,16 @@ def test_a_saved_model_is_the_same_model(decoder, vision, tmp_path):
     assert torch.equal(loaded.generate(**options), model.generate(**options))
 
 
+@each_pair
+def test_a_model_in_half_precision_takes_what_a_processor_gives(decoder, vision):
+    model, given = built(decoder, vision), {"pixel_values": images(), "decoder_input_ids": caption()}
+    expected = model(**given).logits
+    found = model.to(torch.bfloat16)(**given).logits
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), expected, atol=0.1 * expected.abs().max().item(), rtol=0)
+    assert model.generate(images(), max_new_tokens=3, do_sample=False).shape[0] == 2
+
+
 def test_a_checkpoint_without_own_weights_is_refused(tmp_path):
     built("standard modern").save_pretrained(tmp_path)
     config = AutoConfig.from_pretrained(tmp_path)

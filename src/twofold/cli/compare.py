@@ -228,7 +228,7 @@ def _told(folder: Path, *, as_json: bool) -> int:
         say(verdict.sentence)
     for departure in study.departures:
         say(f"  not as planned: {departure}")
-    say(f"{written[0]}: {runs} runs")
+    say(f"{written[0]}: {runs} {'run' if runs == 1 else 'runs'}")
     return 0
 
 

@@ -5,12 +5,12 @@ imported when the op runs. With TRITON_INTERPRET=1 Triton's interpreter takes CP
 """
 
 import os
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
 from twofold.kernels.checks import Call, check_tangents
+from twofold.kernels.installed import is_installed
 from twofold.kernels.parts import empty_heads
 from twofold.kernels.triton.plan import Plan, softmax_numbers
 
@@ -19,16 +19,8 @@ WIDEST = 256
 MOST_HEADS = 65_535
 
 
-def _is_installed() -> bool:
-    """Without importing it, which takes a while."""
-    try:
-        return find_spec("triton") is not None
-    except ValueError:  # somebody has put something else in its place
-        return False
-
-
 # Asked once: a compiled graph cannot ask.
-INSTALLED = _is_installed()
+INSTALLED = is_installed("triton")
 
 
 def why_not(call: Call) -> str | None:

@@ -13,12 +13,13 @@ import warnings
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
+
+from twofold.kernels.installed import is_installed
 
 # Who a query sees, rows and columns counted from 0 in the tensors given: the columns up to its row, those from its row
 # on, or all but the one of its row. The first two skip what they hide; the last looks at every score.
@@ -33,15 +34,8 @@ SELF_TESTS: list[tuple[Pattern, Pattern]] = [("up to", "up to"), ("from", "all b
 DTYPES = {torch.bfloat16: "BFLOAT16", torch.float16: "HALF"}
 
 
-def _is_installed() -> bool:
-    try:
-        return find_spec("cudnn") is not None
-    except ValueError:  # somebody has put something else in its place
-        return False
-
-
 # Asked once: a compiled graph cannot ask.
-INSTALLED = _is_installed()
+INSTALLED = is_installed("cudnn")
 
 
 def why_not(device: torch.device) -> str | None:

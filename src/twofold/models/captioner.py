@@ -122,6 +122,8 @@ class ImageEncoder(nn.Module):
     def forward(self, pixel_values: Tensor, **options: Any) -> BaseModelOutput:
         """(B, channels, H, W) to (B, S, width). Options are what generate() hands every encoder: maps of the inside."""
         del options
+        # A processor gives float32 whatever the model is.
+        pixel_values = pixel_values.to(next(self.parameters()).dtype)
         if self.backbone is not None:
             found = self.backbone(pixel_values=pixel_values).last_hidden_state
         else:
