@@ -72,6 +72,13 @@ def test_tables_say_what_the_numbers_are(whole):
     assert found["The shortest schedule to the rival's end"]["split_kv matched − standard"][1] == "17.3M"
 
 
+def test_rates_that_were_chosen_on_shorter_runs_are_told(tmp_path, whole):
+    shorter = plan(grid_budgets=(5_000_000,))
+    about = {table.title: table.about for table in tables(read_study(filled(tmp_path, shorter, records(shorter))))}
+    assert "of the grid, which was run for 5M tokens." in about["Where the arms ended"]
+    assert "which was run for" not in (whole / "report.md").read_text(encoding="utf-8")
+
+
 def test_lengths_beyond_training_are_compared_with_the_baseline(tmp_path):
     asked = plan(arms=ARMS[:2], primary=((ARMS[1], ARMS[0]),))
     lag = {ARMS[0]: 0.0, ARMS[1]: -0.25}

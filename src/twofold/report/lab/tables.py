@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from twofold.lab.comparisons import Comparison
 from twofold.lab.pairs import by_budget
-from twofold.lab.rates import spikes, unstable
+from twofold.lab.rates import curve_for, spikes, unstable
 from twofold.lab.records import Record
 from twofold.lab.statistics import Estimate, bootstrap_interval, t_interval
 from twofold.lab.verdict import interval_text, number, share
@@ -132,11 +132,19 @@ def arms(study: Study) -> Table:
     return Table(
         "Where the arms ended",
         f"Mean {study.plan.metric} over seeds after {short(study.plan.end)} tokens, at the best learning rate of the "
-        "grid. The test split is read once, and chooses nothing. Curves leave out the first part of training, where no "
-        "difference could be seen beside the fall.",
+        f"grid{_found_at(study)}. The test split is read once, and chooses nothing. Curves leave out the first part of "
+        "training, where no difference could be seen beside the fall.",
         ("arm", "learning rate", "seeds", "dev", "interval", "test"),
         rows,
     )
+
+
+def _found_at(study: Study) -> str:
+    """Where rates were chosen, if it was not where arms are compared."""
+    end = study.plan.end
+    curves = [curve_for(study.rates, arm, end) for arm in study.plan.arms]
+    elsewhere = sorted({curve.budget for curve in curves if curve is not None} - {end})
+    return f", which was run for {' and '.join(map(short, elsewhere))} tokens" if elsewhere else ""
 
 
 def lengths(study: Study) -> Table:
