@@ -121,7 +121,7 @@ def test_processes_append_side_by_side(path):
     ("line", "said"),
     [
         (b"{}", "field 'experiment' is missing"),
-        (b"[]", r"a record must be an object, got \[\]"),
+        (b"[]", r"a record must be a table of fields, got \[\]"),
         (b"{", "Expecting property name"),
         (b"\xff", "can't decode byte"),
         (b"", "Expecting value"),

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from twofold.attention.rotary import Turn
-from twofold.bench.measure import DTYPES, Work, peak_bytes, ratio, times_ms
+from twofold.bench.measure import DTYPES, Work, check_error, peak_bytes, ratio, times_ms
 from twofold.bench.models import parameters
 from twofold.bench.standard import fastest
 from twofold.kernels.api import choose, split_attention
@@ -65,7 +65,8 @@ def rows_of(case: LayerCase, *, rounds: int) -> Iterator[dict[str, object]]:
         "standard": (partial(_under, kernel, _compiled(standard)), standard),
     }
     for name, (run, layer) in contenders.items():
-        _agree(name, run(x, turn), layer(x, turn))
+        # On the very tensors that are timed.
+        check_error(f"compiled, {name}", run(x, turn), layer(x, turn), 4)
     works: dict[str, Work] = {
         name: partial(_both, grad, run, layer, x, turn) for name, (run, layer) in contenders.items()
     }
@@ -119,13 +120,6 @@ def _chosen(case: LayerCase, layer: Layer, x: Tensor) -> str:
     return choose(check(*made, is_causal=case.causal, enable_gqa=is_grouped)).backend
 
 
-def _agree(name: str, compiled: Tensor, eager: Tensor) -> None:
-    """The compiled layer on the very tensors that are timed."""
-    error, limit = ((compiled - eager).norm() / eager.norm()).item(), 4 * torch.finfo(eager.dtype).eps
-    if not error <= limit:
-        raise ArithmeticError(f"compiled, {name} is off by {error:.2g} (limit {limit:.2g}): no time is reported")
-
-
 def _verify(case: LayerCase) -> None:
     """Output and input gradient of one sequence of at most 1024 tokens against float64; raises if they are off."""
     small = replace(case, batch=1, tokens=min(case.tokens, 1024))
@@ -136,8 +130,5 @@ def _verify(case: LayerCase) -> None:
     out, exact = layer(x, small.turn(x.dtype)), exact_layer(exact_x, small.turn(torch.float64))
     found, expected = torch.autograd.grad(out, x, grad), torch.autograd.grad(exact, exact_x, grad.double())
     # A layer is a chain of some ten roundings.
-    limit = 10 * torch.finfo(x.dtype).eps
-    for a, b in ((out, exact), (found[0], expected[0])):
-        error = ((a - b).norm() / b.norm()).item()
-        if not error <= limit:
-            raise ArithmeticError(f"the layer is off by {error:.2g} (limit {limit:.2g}) on {case}: no time is reported")
+    for one, other in ((out, exact), (found[0], expected[0])):
+        check_error(f"{case}: the layer", one, other, 10)

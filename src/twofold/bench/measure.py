@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 Work = Callable[[], object]
@@ -28,6 +29,13 @@ DTYPES = {
 class Ratio(NamedTuple):
     ratio: float  # median over rounds of ours / theirs
     spread: float  # distance between the quartiles of that ratio
+
+
+def check_error(what: str, found: Tensor, expected: Tensor, limit: float) -> None:
+    """Raise if a result is off by more than rounding: what is wrong has no time. `limit` is in roundings of `found`."""
+    error, allowed = ((found - expected).norm() / expected.norm()).item(), limit * torch.finfo(found.dtype).eps
+    if not error <= allowed:
+        raise ArithmeticError(f"{what} is off by {error:.2g} (limit {allowed:.2g}): no time is reported")
 
 
 def times_ms(works: Mapping[str, Work], rounds: int, device: torch.device, warmup: int = 2) -> dict[str, list[float]]:

@@ -1,11 +1,11 @@
 """What an experiment will be, written down and checked before it runs."""
 
 import tomllib
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from twofold.lab.records import Key, is_number
+from twofold.lab.records import Key, check_fields, is_number
 from twofold.lab.statistics import MOST_PAIRS, smallest_p
 
 # With fewer pairs no p is printed, and with fewer rates no optimum can be seen to be one.
@@ -130,15 +130,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, told: Any) -> "Plan":
-        if not isinstance(told, dict):
-            raise ValueError(f"a plan must be a table, got {told!r:.60}")
-        known = {one.name: one for one in fields(cls)}
-        for name in told:
-            if name not in known:
-                raise ValueError(f"unknown field {name!r}; there are: {', '.join(known)}")
-        for name, one in known.items():
-            if name not in told and one.default is MISSING and one.default_factory is MISSING:
-                raise ValueError(f"field {name!r} is missing")
+        check_fields(cls, told)
         return cls(**told)
 
     def _check_numbers(self, name: str, least: int) -> None:

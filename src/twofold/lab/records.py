@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -127,24 +127,30 @@ class Record:
     def as_json(self) -> dict[str, Any]:
         """Every field, those at their default left out."""
         told = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {name: value for name, value in told.items() if value not in (None, (), {}) or name in _REQUIRED}
+        required = _required(Record)
+        return {name: value for name, value in told.items() if value not in (None, (), {}) or name in required}
 
     @classmethod
     def from_json(cls, told: Any) -> "Record":
-        if not isinstance(told, dict):
-            raise ValueError(f"a record must be an object, got {told!r:.60}")
-        names = [one.name for one in fields(cls)]
-        for name in told:
-            if name not in names:
-                raise ValueError(f"unknown field {name!r}")
-        for name in _REQUIRED:
-            if name not in told:
-                raise ValueError(f"field {name!r} is missing")
+        check_fields(cls, told)
         return cls(**told)
 
 
-_OPTIONAL = {"environment", "peak_memory", "gradient_tail", "self_weights", "uniform_self_weight", "test", "beyond"}
-_REQUIRED = [one.name for one in fields(Record) if one.name not in _OPTIONAL]
+def check_fields(kind: Any, told: Any) -> None:
+    """Raise unless what a file holds has the fields of a dataclass: none unknown, none without a default missing."""
+    if not isinstance(told, dict):
+        raise ValueError(f"a {kind.__name__.lower()} must be a table of fields, got {told!r:.60}")
+    known = [one.name for one in fields(kind)]
+    for name in told:
+        if name not in known:
+            raise ValueError(f"unknown field {name!r}; there are: {', '.join(known)}")
+    for name in _required(kind):
+        if name not in told:
+            raise ValueError(f"field {name!r} is missing")
+
+
+def _required(kind: Any) -> list[str]:
+    return [one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING]
 
 
 def read_records(path: Path, note: Callable[[str], None] = lambda text: None) -> list[Record]:
@@ -178,9 +184,10 @@ def append(path: Path, record: Record) -> bool:
     line = (json.dumps(record.as_json(), ensure_ascii=False, allow_nan=False) + "\n").encode()
     with locked(path) as handle:
         whole = _whole_lines(handle)
-        if record.key in map(_key_of, whole.splitlines()):
+        there = list(filter(None, map(_run_of, whole.splitlines())))
+        if any(key == record.key for key, _ in there):
             return False
-        data, known = record.environment.get("data"), set(map(_data_of, whole.splitlines())) - {None}
+        data, known = record.environment.get("data"), {data for _, data in there if isinstance(data, str)}
         if data is not None and known - {data}:
             raise ValueError(f"{path} has runs on other data ({known.pop()}), got {data}: this run is not added")
         # What a killed writer left.
@@ -214,22 +221,16 @@ def _whole_lines(handle: int) -> bytes:
     return text[: text.rfind(b"\n") + 1]
 
 
-def _key_of(line: bytes) -> tuple[Any, ...] | None:
-    """Of a line that may be anything: a run is written down whatever stands beside it."""
+def _run_of(line: bytes) -> tuple[tuple[Any, ...], Any] | None:
+    """Which run a line tells of, and the digest of its data if it says one. Of a line that may be anything: a run is
+    written down whatever stands beside it."""
     try:
         told = json.loads(line)
-        return tuple(told[name] for name in Key._fields)
-    except (ValueError, KeyError, TypeError):
+        key = tuple(told[name] for name in Key._fields)
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
-
-
-def _data_of(line: bytes) -> str | None:
-    """The digest of what a run learned from, where its line says one."""
-    try:
-        found = json.loads(line)["environment"]["data"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    return found if isinstance(found, str) else None
+    environment = told.get("environment")
+    return key, environment.get("data") if isinstance(environment, dict) else None
 
 
 def _point(told: Any) -> Point:
