@@ -23,6 +23,19 @@ def write_whole(path: Path, data: bytes | str) -> None:
         aside.unlink(missing_ok=True)
 
 
+def flush(path: Path) -> None:
+    """Wait until the disk has a file, or the names in a folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError:
+        # Some file systems cannot flush folders.
+        if not path.is_dir():
+            raise
+    finally:
+        os.close(handle)
+
+
 def naming(error: OSError, path: Path) -> OSError:
     """The error with the name of the file that was to be: a full disk does not say which, and nobody knows an aside."""
     return OSError(error.errno, error.strerror, str(path))

@@ -248,10 +248,10 @@ def test_at_once_another_process_takes_a_part(whole, data, tmp_path, monkeypatch
     """However the option is spelt; and that process starts none of its own."""
     out, run, ours = tmp_path / "lab", Laboratory.run, []
 
-    def patient(lab, key, folder, progress=None):
+    def patient(lab, key, folder):
         ours.append(key)
         until(lambda: runs(out) > 0)
-        return run(lab, key, folder, progress)
+        return run(lab, key, folder)
 
     monkeypatch.setattr(Laboratory, "run", patient)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
@@ -376,8 +376,8 @@ def test_the_command_beside_names_its_first_one(monkeypatch):
 def test_what_diverged_is_reported(bad, said, data, tmp_path, monkeypatch, capsys):
     run = Laboratory.run
 
-    def diverging(lab, key, folder, progress=None):
-        record = run(lab, key, folder, progress)
+    def diverging(lab, key, folder):
+        record = run(lab, key, folder)
         return replace(record, value=None, curve=()) if bad(key) else record
 
     monkeypatch.setattr(Laboratory, "run", diverging)

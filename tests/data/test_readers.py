@@ -1,5 +1,6 @@
 """Readers: every format once as it should be, once from a file that is wrong in every way we know."""
 
+import gzip
 import json
 
 import pytest
@@ -7,10 +8,9 @@ import pytest
 from twofold.data.bio import joined, tags_of
 from twofold.data.examples import Answer, Document, Labelled, Pair, Query, Question, Slot, Splits, Tagged, Utterance
 from twofold.data.files import DataError
+from twofold.data.goal_files import labels_of, read_goals
 from twofold.data.readers import (
     check_known,
-    labels_of,
-    read_goals,
     read_labelled,
     read_pairs,
     read_questions,
@@ -172,11 +172,13 @@ def test_clinc_as_lines(tmp_path):
 
 def test_clinc_as_published(tmp_path):
     whole = {"train": [["pay it", "pay"]], "val": [["pay", "pay"]], "test": [["do", "do"]], "oos_test": [["hm", "oos"]]}
-    path = tmp_path / "data_full.json"
+    path, packed = tmp_path / "data_full.json", tmp_path / "packed.json.gz"
     path.write_text(json.dumps(whole))
+    packed.write_bytes(gzip.compress(path.read_bytes()))
     got = read_goals(path)
     assert got.dev == [Utterance("pay", "pay")]
     assert got.test == [Utterance("do", "do"), Utterance("hm", None)]
+    assert read_goals(packed) == got
 
 
 @pytest.mark.parametrize(
@@ -312,7 +314,7 @@ def search(path, **files):
 def test_retrieval(tmp_path):
     own = [{"text": "duplicate", "relevant": ["b", "a"]}]
     got = read_retrieval(
-        search(tmp_path, queries_valid_jsonl=own, queries_test_jsonl=own, qrels_train_tsv="1\ta\t1\n1\tb\t0\n")
+        search(tmp_path, queries_valid_jsonl=own, queries_test_jsonl=own, qrels_train_tsv="1\ta\t1\n1\tb\t0\n\n")
     )
     assert got.documents == [Document("a", "ls\nlist"), Document("b", "copy")]
     assert got.queries.train == [Query("show", frozenset("a"))]

@@ -28,7 +28,7 @@ def filled(folder, plan, records):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     folder = filled(tmp_path_factory.mktemp("whole"), plan(), records(plan()))
-    write_report(folder)
+    write_report(folder, read_study(folder))
     return folder
 
 
@@ -106,7 +106,7 @@ def test_departures_and_torn_lines_are_told(tmp_path):
     filled(tmp_path, plan(), records(plan())[:-3])
     with (tmp_path / "records.jsonl").open("a") as file:
         file.write('{"experiment": ')
-    write_report(tmp_path)
+    write_report(tmp_path, read_study(tmp_path))
     page, text = ((tmp_path / name).read_text(encoding="utf-8") for name in ("report.html", "report.md"))
     for said in (page, text):
         assert "not judged" in said
@@ -134,7 +134,7 @@ def bare(arm, seed, **changes):
 )
 def test_whatever_is_missing_there_is_a_report(tmp_path, runs):
     small = plan(seeds=(0, 1), lrs=(1e-3,), budgets=(1000,), exploratory=True)
-    written = write_report(filled(tmp_path, small, runs))
+    written = write_report(tmp_path, read_study(filled(tmp_path, small, runs)))
     page = written[0].read_text(encoding="utf-8")
     assert "nan" not in page.lower().replace("exploratory", "")
     assert re.search(r"<span class=\"word\">(not judged|exploratory)</span>", page)
@@ -142,7 +142,7 @@ def test_whatever_is_missing_there_is_a_report(tmp_path, runs):
 
 def test_a_grid_alone_shows_its_rates(tmp_path):
     grid = [one for one in records(plan()) if one.phase == "grid"]
-    page = write_report(filled(tmp_path, plan(), grid))[0].read_text(encoding="utf-8")
+    page = write_report(tmp_path, read_study(filled(tmp_path, plan(), grid)))[0].read_text(encoding="utf-8")
     assert page.count("<h3>Learning rates, ") == 3
     assert "<h2>Learning rates</h2>" in page
     assert "<h2>Self weights</h2>" not in page
@@ -157,7 +157,7 @@ def test_without_primary_comparisons_all_are_headlines(tmp_path):
 def test_more_seeds_than_an_exact_test_takes_have_a_report(tmp_path):
     many = plan(seeds=tuple(range(25)), budgets=(1000,), primary=(), exploratory=True)
     folder = filled(tmp_path, many, [bare(arm, seed) for arm in ARMS for seed in range(25)])
-    assert write_report(folder)
+    assert write_report(folder, read_study(folder))
     assert rows(folder)["Differences"]["exclusive − standard"][:2] == ("exploratory", "25")
 
 
@@ -171,7 +171,7 @@ def test_no_name_becomes_markup(tmp_path):
         for one in (record(seed=0), record(seed=1), record(seed=0, phase="grid"))
     ]
     folder = filled(tmp_path, odd, runs)
-    paths = write_report(folder)
+    paths = write_report(folder, read_study(folder))
     for path in paths:
         assert "<script" not in path.read_text(encoding="utf-8").replace("\\<script", "")
     assert r"\|&" in paths[1].read_text(encoding="utf-8")

@@ -1,5 +1,6 @@
 """Captioning: a small model names colours, image files are read, and what is wrong is said."""
 
+import gzip
 import json
 import sys
 
@@ -119,6 +120,10 @@ def test_captions_of_one_image_stay_in_one_split(tmp_path):
     owners = [{one.caption.split()[1] for one in split} for split in (splits.train, splits.dev, splits.test)]
     assert [len(owner) for owner in owners] == [16, 2, 2]
     assert len(set.union(*owners)) == 20
+    whole = tmp_path / "captions.jsonl"
+    (tmp_path / "captions.jsonl.gz").write_bytes(gzip.compress(whole.read_bytes()))
+    whole.unlink()
+    assert [one.caption for one in read_captions(tmp_path).dev] == [one.caption for one in splits.dev]
 
 
 def test_splits_of_ones_own(tmp_path):

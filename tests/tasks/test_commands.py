@@ -190,16 +190,17 @@ def test_a_run_of_another_task_is_not_resumed(goal_run, capsys):
         (["--report-to", "trackio"], "report_to trackio needs trackio"),
     ],
 )
-def test_what_cannot_be_done_removes_nothing(more, complaint, goal_run, tmp_path, monkeypatch, capsys):
+def test_what_cannot_be_done_removes_nothing(more, complaint, goal_run, goal_files, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "trackio", None)
     if torch.cuda.is_available():
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     copied = shutil.copytree(goal_run, tmp_path / "run")
     before = {path.name: path.read_bytes() for path in copied.iterdir() if path.is_file()}
-    assert main(["train", "goals", "--out", str(copied), "--force", *more, *QUICK]) == 2
+    words = ["train", "goals", "--data", str(goal_files), *more, *QUICK]
+    assert main([*words, "--out", str(copied), "--force"]) == 2
     assert complaint in said(capsys)[1]
     assert {path.name: path.read_bytes() for path in copied.iterdir() if path.is_file()} == before
-    assert main(["train", "goals", "--out", str(tmp_path / "new"), *more, *QUICK]) == 2
+    assert main([*words, "--out", str(tmp_path / "new")]) == 2
     assert not (tmp_path / "new").exists()
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 
+from twofold.data.bio import spans_of
 from twofold.data.examples import Slot, Utterance
 from twofold.data.files import DataError
 from twofold.models.encoder import EncoderForGoal
@@ -13,7 +14,6 @@ from twofold.tasks.calibration import best_temperature, best_threshold, expected
 from twofold.tasks.goals import Found, Goals
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.runs import open_run, read_task, task_class
-from twofold.tasks.spans import spans_of
 
 
 def test_it_learns_more_than_the_commonest_goal(goal_run, goal_files):

@@ -115,7 +115,7 @@ def test_odd_manifests(manifest, tmp_path):
     assert why_damaged(tmp_path)
 
 
-@pytest.mark.parametrize("moment", ["write_json", "save_file", "_flush", "rename"])
+@pytest.mark.parametrize("moment", ["write_json", "save_file", "flush", "rename"])
 def test_no_space_leaves_what_was_there(moment, tmp_path, monkeypatch):
     def refuse(*args, **kwargs):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -135,8 +135,8 @@ def test_no_space_leaves_what_was_there(moment, tmp_path, monkeypatch):
 def test_everything_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
     """Each file, then the manifest, then the folder, then the rename, then the parent."""
     done = []
-    flush, rename = durable._flush, type(tmp_path).rename
-    monkeypatch.setattr(durable, "_flush", lambda path: (done.append(path.name), flush(path)))
+    flush, rename = durable.flush, type(tmp_path).rename
+    monkeypatch.setattr(durable, "flush", lambda path: (done.append(path.name), flush(path)))
     monkeypatch.setattr(type(tmp_path), "rename", lambda path, target: (done.append("rename"), rename(path, target)))
     checkpoints.save(tmp_path, 1, {}, {"model": {"a": torch.ones(2)}}, keep=1)
     aside = ".saving-step-000000001"
@@ -147,7 +147,7 @@ def test_leftovers_are_swept(tmp_path):
     checkpoints.save(tmp_path, 1, {}, {}, keep=1)
     (tmp_path / ".saving-step-000000002").mkdir()
     (tmp_path / ".saving-step-000000002" / "model.safetensors").write_bytes(b"half")
-    assert checkpoints.newest_whole(tmp_path, pytest.fail).step == 1
+    assert checkpoints.newest_whole(tmp_path, pytest.fail).path.name == "step-000000001"
     assert [path.name for path in tmp_path.iterdir()] == ["step-000000001"]
 
 

@@ -7,18 +7,17 @@ full, which spares it the mask that a static cache needs. The faster of the two 
 
 import statistics
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention import SDPBackend
 from transformers.cache_utils import Cache, StaticCache, StaticLayer
 
 from twofold.bench.measure import DTYPES, Work, check_error, ratio, times_ms
 from twofold.bench.models import decoder, parameters
-from twofold.bench.standard import fastest
+from twofold.bench.standard import fastest, only
 from twofold.kernels.api import split_attention
 from twofold.machine import where
 from twofold.models.configs import DecoderConfig
@@ -125,16 +124,12 @@ def _compiled(
     compiled = torch.compile(_step, fullgraph=True, dynamic=False)
 
     def run(step: Callable[..., tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-        with torch.no_grad(), _only(kernel):
+        with torch.no_grad(), only(kernel):
             return step(model, tokens, cache)
 
     eager = run(_step)[0]
     check_error(f"compiled, {name}", run(compiled)[0], eager, 10)
     return partial(run, compiled)
-
-
-def _only(kernel: SDPBackend | None) -> AbstractContextManager:
-    return nullcontext() if kernel is None else sdpa_kernel(kernel)
 
 
 def _verify(model: DecoderForCausalLM, tokens: Tensor, cache: StaticCache) -> None:

@@ -2,6 +2,7 @@
 
 import statistics
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import torch
@@ -22,6 +23,11 @@ def attend(kernel: SDPBackend, causal: bool, query: Tensor, key: Tensor, value: 
         return scaled_dot_product_attention(
             query, key, value, is_causal=causal, enable_gqa=query.shape[1] != key.shape[1]
         )
+
+
+def only(kernel: SDPBackend | None) -> AbstractContextManager:
+    """torch's attention is this kernel's inside; None leaves it to choose."""
+    return nullcontext() if kernel is None else sdpa_kernel(kernel)
 
 
 def serving(causal: bool, query: Tensor, key: Tensor, value: Tensor) -> list[SDPBackend]:

@@ -6,15 +6,14 @@ is captured in a CUDA graph, so that what is compared is the device's work and n
 
 import statistics
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention import SDPBackend
 
 from twofold.bench.measure import DTYPES, peak_bytes, ratio, times_ms
 from twofold.bench.models import decoder, parameters
-from twofold.bench.standard import fastest
+from twofold.bench.standard import fastest, only
 from twofold.machine import where
 from twofold.models.configs import DecoderConfig
 from twofold.models.decoder import DecoderForCausalLM
@@ -85,7 +84,7 @@ def _training(model: DecoderForCausalLM, data: Tensor, dtype: str, kernel: SDPBa
     optimiser = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True, capturable=on_gpu)
 
     def step() -> Tensor:
-        with _kernel(kernel):
+        with only(kernel):
             optimiser.zero_grad(set_to_none=True)
             # A cache of casts does not survive the capture of a CUDA graph.
             with torch.autocast(data.device.type, DTYPES[dtype], enabled=dtype != "float32", cache_enabled=False):
@@ -95,10 +94,6 @@ def _training(model: DecoderForCausalLM, data: Tensor, dtype: str, kernel: SDPBa
         return loss.detach()
 
     return step
-
-
-def _kernel(kernel: SDPBackend | None) -> AbstractContextManager:
-    return nullcontext() if kernel is None else sdpa_kernel(kernel)
 
 
 def _verify(works: dict[str, Step]) -> None:

@@ -1,11 +1,13 @@
 """The command `twofold`. Each verb is a file, imported when it is called; nothing here imports torch."""
 
+import json
 import os
 import re
 import select
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 VERBS = {
     "demo": "train split_kv and standard on embedded goals, and compare them",
@@ -116,6 +118,12 @@ def _is_unread() -> bool:
 def say(text: str, end: str = "\n") -> None:
     """To people, at once."""
     sys.stdout.write(printable(text) + end)
+    sys.stdout.flush()
+
+
+def say_json(told: Any) -> None:
+    """To programs, a line at once."""
+    sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
     sys.stdout.flush()
 
 

@@ -1,13 +1,11 @@
 """`twofold evaluate RUN --against OTHER`: whether a run does better than another on the same examples."""
 
-import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twofold.cli import say, warn
+from twofold.cli import say, say_json, warn
 from twofold.cli.evaluate import Evaluate, examples_for
 
 if TYPE_CHECKING:
@@ -54,7 +52,7 @@ def compare_runs(chosen: Evaluate, other: Path) -> int:
         "verdict": _verdict(found[metric], task.higher_is_better),
     }
     if chosen.json:
-        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+        say_json(told)
     else:
         _show(told)
     warn(f"twofold: {LUCK}")

@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from twofold.cli import say, warn
+from twofold.cli import say, say_json, warn
 from twofold.cli.arguments import parse
 from twofold.cli.beside import Beside, parted
 from twofold.cli.pool import pool
@@ -156,7 +155,7 @@ def _register(task: str | None, chosen: Compare, words: Sequence[str]) -> int:
         raise ValueError(f"{chosen.register}: {error}") from error
     fixed, finals = register(plan, chosen.out), len(plan.arms) * len(plan.seeds) * len(plan.budgets)
     if chosen.json:
-        sys.stdout.write(json.dumps({"registered": fixed.registered.isoformat(), "sha256": fixed.sha256}) + "\n")
+        say_json({"registered": fixed.registered.isoformat(), "sha256": fixed.sha256})
         return 0
     say(
         f"{chosen.out}/registration.json: registered {fixed.registered:%Y-%m-%d %H:%M} UTC, sha256 {fixed.sha256}\n"
@@ -218,11 +217,11 @@ def _told(folder: Path, *, as_json: bool) -> int:
     from twofold.report.lab.study import read_study
 
     study, runs = read_study(folder), len(read_records(folder / RECORDS))
-    written = write_report(folder)
+    written = write_report(folder, study)
     if as_json:
         told = {"out": str(folder), "runs": runs, "verdicts": [one.sentence for one in study.headlines]}
         told["departures"] = study.departures
-        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+        say_json(told)
         return 0
     for verdict in study.told_first:
         say(verdict.sentence)

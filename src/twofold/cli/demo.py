@@ -1,6 +1,5 @@
 """`twofold demo`: the main job from beginning to end, with split and with standard attention side by side."""
 
-import json
 import shutil
 import sys
 import time
@@ -12,7 +11,7 @@ from typing import Any
 
 import tyro
 
-from twofold.cli import say, warn
+from twofold.cli import say, say_json, warn
 from twofold.cli.arguments import parse
 from twofold.disk import write_whole
 
@@ -65,7 +64,6 @@ def run(words: Sequence[str]) -> int:
         return 128 + stopped
 
     import torch
-    from transformers.utils.logging import disable_progress_bar
 
     from twofold.machine import machine
     from twofold.report.comparison import compare
@@ -73,7 +71,6 @@ def run(words: Sequence[str]) -> int:
     from twofold.tasks.actions import Actions
 
     _say(console, "Reading the test split and writing the report")
-    disable_progress_bar()
     # As in training: more threads get into each other's way on a model so small.
     torch.set_num_threads(1)
     actions = Actions.of_run(chosen.out / ARMS[0])
@@ -87,7 +84,7 @@ def run(words: Sequence[str]) -> int:
     write_whole(report, goals_page(comparison, made, following))
     told = {**comparison.told(), "report": str(report), "seconds": round(time.monotonic() - began, 1)}
     if chosen.json:
-        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+        say_json(told)
         return 0
     _tell(told, verdict(comparison), following)
     return 0

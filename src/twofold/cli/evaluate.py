@@ -1,7 +1,5 @@
 """`twofold evaluate`: a run's scores on a split."""
 
-import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +7,7 @@ from typing import Any, Literal
 
 import tyro
 
-from twofold.cli import say, warn
+from twofold.cli import say, say_json, warn
 from twofold.cli.arguments import parse
 
 
@@ -60,7 +58,7 @@ def run(words: Sequence[str]) -> int:
     if chosen.json:
         told = {"run": str(chosen.run), "split": chosen.split, "examples": len(examples), "scores": scores}
         told |= {"notes": notes} if (notes := opened.task.notes()) else {}
-        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+        say_json(told)
     else:
         from twofold.cli.tables import scores_table, show
 

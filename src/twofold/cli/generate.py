@@ -1,7 +1,5 @@
 """`twofold generate`: text from a run whose model writes."""
 
-import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -10,7 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from twofold.cli import say
+from twofold.cli import say, say_json
 from twofold.cli.arguments import parse
 from twofold.tasks.decoding import Decoding
 
@@ -51,7 +49,7 @@ def run(words: Sequence[str]) -> int:
     text = opened.task.write(opened.model, readable(chosen.prompt), chosen.decoding, streamed)
     if chosen.json:
         told = {"prompt": chosen.prompt, "text": text, "decoding": asdict(chosen.decoding)}
-        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+        say_json(told)
     else:
         say("" if chosen.stream else text)
     return 0

@@ -1,12 +1,10 @@
 """`twofold compare --pool`: what several comparisons say together, each in units of its own spread."""
 
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from twofold.cli import printable, say
+from twofold.cli import printable, say, say_json
 
 
 def pool(folders: Sequence[Path], *, as_json: bool) -> int:
@@ -32,7 +30,7 @@ def pool(folders: Sequence[Path], *, as_json: bool) -> int:
     found = t_interval(effects)
     whole = {"effect": found.mean, "low": found.low, "high": found.high, "experiments": found.count}
     if as_json:
-        sys.stdout.write(json.dumps({"comparisons": told, "pooled": whole}, ensure_ascii=False) + "\n")
+        say_json({"comparisons": told, "pooled": whole})
         return 0
     _show(told)
     [(arm, against)] = names

@@ -1,6 +1,5 @@
 """`twofold predict`: what a run makes of a text, and for goals what would be done about it."""
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,7 +8,7 @@ from typing import Any, Literal
 
 import tyro
 
-from twofold.cli import say
+from twofold.cli import say, say_json
 from twofold.cli.arguments import parse
 
 
@@ -60,8 +59,7 @@ def run(words: Sequence[str]) -> int:
             raise ValueError(f"line {number}: {error}") from error
         told = [] if actions is None else _acted(actions, prediction, chosen.act)
         if chosen.json:
-            sys.stdout.write(json.dumps(prediction, ensure_ascii=False) + "\n")
-            sys.stdout.flush()
+            say_json(prediction)
         else:
             say("\n".join([opened.task.shown(prediction), *told]))
     return 0

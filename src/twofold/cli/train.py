@@ -1,7 +1,5 @@
 """`twofold train`: a task's model, from data to a run folder."""
 
-import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from twofold.cli import say, warn
+from twofold.cli import say, say_json, warn
 from twofold.cli.arguments import parse
 from twofold.tasks import TASKS
 from twofold.tasks.options import ModelOptions
@@ -133,7 +131,7 @@ def _tell(task: str, chosen: Any, trained: Any) -> None:
         "dev": trained.scores,
     }
     if chosen.json:
-        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+        say_json(told)
         return
     from twofold.cli.tables import scores_table, show
 

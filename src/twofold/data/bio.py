@@ -1,6 +1,8 @@
 """Files of tagged words: `word<TAB>tag` a line, a blank line after every sentence; and spans out of BIO tags."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from twofold.data.examples import Slot, Tagged
@@ -57,16 +59,23 @@ def why_not_bio(tag: str, before: str) -> str | None:
 
 def joined(tagged: Tagged) -> tuple[str, tuple[Slot, ...]]:
     """Words with spaces between, and the BIO spans as places in that text."""
+    starts = accumulate((len(word) + 1 for word in tagged.words), initial=0)
+    places = [(start, start + len(word)) for start, word in zip(starts, tagged.words, strict=False)]
+    return " ".join(tagged.words), spans_of(places, tagged.tags)
+
+
+def spans_of(words: Sequence[tuple[int, int]], tags: Sequence[str]) -> tuple[Slot, ...]:
+    """Named pieces of words at these places with BIO tags; a piece that begins with I begins all the same."""
     slots: list[Slot] = []
-    start = 0
-    for word, tag in zip(tagged.words, tagged.tags, strict=True):
-        end = start + len(word)
-        if tag[:2] == "B-":
-            slots.append(Slot(tag[2:], start, end))
-        elif tag[:2] == "I-":
-            slots[-1] = Slot(tag[2:], slots[-1].start, end)
-        start = end + 1
-    return " ".join(tagged.words), tuple(slots)
+    open_name = None
+    for (start, end), tag in zip(words, tags, strict=True):
+        name = tag[2:] or None
+        if name is not None and name == open_name and tag[0] == "I":
+            slots[-1] = Slot(name, slots[-1].start, end)
+        elif name is not None:
+            slots.append(Slot(name, start, end))
+        open_name = name
+    return tuple(slots)
 
 
 def tags_of(words: tuple[tuple[int, int], ...], slots: tuple[Slot, ...]) -> tuple[str, ...]:

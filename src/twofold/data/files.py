@@ -101,6 +101,11 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
+def named(folder: Path, name: str) -> Path | None:
+    """A file of that name, gzipped or not."""
+    return next((path for end in ("", ".gz") if (path := folder / f"{name}{end}").is_file()), None)
+
+
 def find_split(folder: Path | str, split: str, endings: Sequence[str] = ENDINGS) -> Path | None:
     """A split's file: its name, one of the endings, perhaps .gz. None where there is none.
 
@@ -114,9 +119,8 @@ def find_split(folder: Path | str, split: str, endings: Sequence[str] = ENDINGS)
         raise DataError(folder, None, "no such folder")
     for name in NAMES[split]:
         for ending in endings:
-            for path in (folder / f"{name}{ending}", folder / f"{name}{ending}.gz"):
-                if path.is_file():
-                    return path
+            if path := named(folder, f"{name}{ending}"):
+                return path
     if split != "test":
         return None
     pattern = re.compile(rf"test[^.]*({'|'.join(map(re.escape, endings))})(\.gz)?")

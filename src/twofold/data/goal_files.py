@@ -12,6 +12,7 @@ from twofold.data.files import (
     cut_missing,
     field,
     lines_of,
+    named,
     read_splits,
     readable,
     records_of,
@@ -39,7 +40,7 @@ def read_goals(path: Path | str) -> Splits[Utterance]:
     path = Path(path)
     if not path.exists():
         raise DataError(path, None, "no such file")
-    if path.suffix == ".json":
+    if path.name.removesuffix(".gz").endswith(".json"):
         return _clinc(path)
     splits = read_splits(path, ENDINGS, read_goal_file, None)
     train, dev, test = (getattr(splits, name) + _outside(path, name) for name in SPLITS)
@@ -58,7 +59,7 @@ def read_goal_file(path: Path) -> list[Utterance]:
 
 def _tagged(path: Path) -> list[Utterance]:
     stem = path.name.removesuffix(".gz").rpartition(".")[0]
-    beside = next((file for end in ("", ".gz") if (file := path.with_name(f"{stem}.intent.txt{end}")).is_file()), None)
+    beside = named(path.parent, f"{stem}.intent.txt")
     if beside is None:
         raise DataError(path, None, f"has no {stem}.intent.txt beside it, one goal a line")
     goals = lines_of(beside)
@@ -119,9 +120,8 @@ def _in_scope(goal: str | None) -> str | None:
 def _outside(folder: Path, split: str) -> list[Utterance]:
     """CLINC keeps what is out of scope in files of its own."""
     for name in NAMES[split]:
-        for path in (folder / f"oos_{name}.jsonl", folder / f"oos_{name}.jsonl.gz"):
-            if path.is_file():
-                return [utterance_of(path, line, record) for line, record in records_of(path)]
+        if path := named(folder, f"oos_{name}.jsonl"):
+            return [utterance_of(path, line, record) for line, record in records_of(path)]
     return []
 
 

@@ -28,13 +28,12 @@ from twofold.data.files import (
     cut_missing,
     field,
     lines_of,
+    named,
     read_splits,
     records_of,
     text_of,
     words_in,
 )
-from twofold.data.goal_files import labels_of as labels_of
-from twofold.data.goal_files import read_goals as read_goals
 
 Example = TypeVar("Example")
 
@@ -76,7 +75,7 @@ def read_pairs(folder: Path | str, source: str, target: str) -> Splits[Pair]:
 
     def read(file: Path) -> list[Pair]:
         name = file.name.removesuffix(".gz").removesuffix(source) + target
-        beside = next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
+        beside = named(folder, name)
         if beside is None:
             raise DataError(file, None, f"has no {name} beside it")
         ours, theirs = lines_of(file), lines_of(beside)
@@ -136,7 +135,7 @@ def read_retrieval(folder: Path | str) -> Retrieval:
     "relevant": [doc_id, ...] instead.
     """
     folder = Path(folder)
-    file = named(folder, "docs", ".jsonl")
+    file = named(folder, "docs.jsonl")
     if file is None:
         raise DataError(folder, None, "holds no docs.jsonl")
     documents: dict[str, Document] = {}
@@ -153,16 +152,11 @@ def read_retrieval(folder: Path | str) -> Retrieval:
     return Retrieval(list(documents.values()), cut_missing(folder, queries, lambda query: query.text))
 
 
-def named(folder: Path, name: str, ending: str) -> Path | None:
-    """A file of that name, gzipped or not."""
-    return next((path for end in ("", ".gz") if (path := folder / f"{name}{ending}{end}").is_file()), None)
-
-
 def _queries(folder: Path, split: str, documents: dict[str, Document]) -> list[Query]:
-    file = next((path for name in NAMES[split] if (path := named(folder, f"queries.{name}", ".jsonl"))), None)
+    file = next((path for name in NAMES[split] if (path := named(folder, f"queries.{name}.jsonl"))), None)
     if file is None:
         return []
-    judged = named(folder, f"qrels.{file.name.split('.')[1]}", ".tsv")
+    judged = named(folder, f"qrels.{file.name.split('.')[1]}.tsv")
     relevant = _judgements(judged, documents) if judged else {}
     queries, seen = [], set()
     for line, record in records_of(file):
@@ -192,6 +186,8 @@ def _queries(folder: Path, split: str, documents: dict[str, Document]) -> list[Q
 def _judgements(path: Path, documents: dict[str, Document]) -> dict[str, list[str]]:
     relevant: dict[str, list[str]] = {}
     for number, line in enumerate(lines_of(path), 1):
+        if not line.strip():
+            continue
         parts = line.split("\t")
         if len(parts) != 3 or not re.fullmatch(r"-?[0-9]{1,9}", parts[2].strip()):
             raise DataError(path, number, f"expected query_id<TAB>doc_id<TAB>relevance, got {line!r}")

@@ -80,9 +80,10 @@ def decode_attention(
 def _has_kernel(query: Tensor, key_cache: Tensor, value_cache: Tensor, options: dict[str, Any]) -> bool:
     """Whether `attend_and_write` serves: one token a sequence that sees all its past, with softmax as it is."""
     plain = {"is_causal": (True, False), "enable_gqa": (True, False), "backend": ("auto",), "dropout_p": (0,)}
+    told = {name: value for name, value in options.items() if name != "scale" and value is not None}
     return bool(
         (options.get("enable_gqa") or query.shape[1] == key_cache.shape[1])
-        and all(name in plain and value in plain[name] for name, value in options.items() if name != "scale")
+        and all(name in plain and value in plain[name] for name, value in told.items())
         and serves_step(query, key_cache, value_cache)
     )
 

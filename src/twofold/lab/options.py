@@ -1,7 +1,7 @@
 """What a comparison's runs have in common, out of the plan's words: options of model and training, and its arms."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -121,10 +121,6 @@ def check_metric(task: str, metric: str, lower_is_better: bool) -> None:
     if lower_is_better != (expected := is_lower_better(task, metric)):
         told, got = (str(one).lower() for one in (expected, lower_is_better))
         raise ValueError(f"lower_is_better must be {told} for {metric} of {task}, got {got}")
-
-
-def values_of(options: Any) -> dict[str, Any]:
-    return {one.name: getattr(options, one.name) for one in fields(options)}
 
 
 def arm_of(name: str) -> tuple[Arm, bool]:

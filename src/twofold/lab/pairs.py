@@ -75,7 +75,7 @@ def paired(records: Sequence[Record], arm: str, against: str, budget: int) -> Pa
 
 def gap_curve(pairs: Pairs) -> list[Spot]:
     """The difference after each count of tokens that all pairs reached, read off straight lines between looks."""
-    return _over_tokens([(ours, theirs) for ours, theirs in pairs.runs])
+    return _over_tokens(pairs.runs)
 
 
 def mean_curve(runs: Sequence[Record]) -> list[Spot]:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from twofold.lab.records import Key, check_fields, is_number
+from twofold.lab.records import Key, check, check_fields, is_number
 from twofold.lab.statistics import MOST_PAIRS, smallest_p
 
 # With fewer pairs no p is printed, and with fewer rates no optimum can be seen to be one.
@@ -55,20 +55,20 @@ class Plan:
     def __post_init__(self) -> None:
         for name in _WORDS:
             value = getattr(self, name)
-            _check(name, value, "words", isinstance(value, str) and bool(value.strip()))
+            check(name, value, "words", isinstance(value, str) and bool(value.strip()))
         for name in ("lower_is_better", "exploratory"):
-            _check(name, getattr(self, name), "true or false", isinstance(getattr(self, name), bool))
-        _check("arms", self.arms, "at least two different names", _are_names(self.arms) and len(self.arms) > 1)
-        _check("baseline", self.baseline, f"one of the arms {list(self.arms)}", self.baseline in self.arms)
+            check(name, getattr(self, name), "true or false", isinstance(getattr(self, name), bool))
+        check("arms", self.arms, "at least two different names", _are_names(self.arms) and len(self.arms) > 1)
+        check("baseline", self.baseline, f"one of the arms {list(self.arms)}", self.baseline in self.arms)
         for name, least in (("seeds", 0), ("grid_seeds", 0), ("budgets", 1), ("grid_budgets", 1)):
             self._check_numbers(name, least)
-        rates = _is_list(self.lrs) and all(is_number(lr) and lr > 0 for lr in self.lrs)
-        _check("lrs", self.lrs, "different numbers above 0", rates and _differ(self.lrs))
+        rates = _is_list(self.lrs) and bool(self.lrs) and all(is_number(lr) and lr > 0 for lr in self.lrs)
+        check("lrs", self.lrs, "different numbers above 0", rates and _differ(self.lrs))
         object.__setattr__(self, "lrs", tuple(sorted(float(lr) for lr in self.lrs)))
-        _check("threshold", self.threshold, "between 0 and 0.5", is_number(self.threshold) and 0 < self.threshold < 0.5)
+        check("threshold", self.threshold, "between 0 and 0.5", is_number(self.threshold) and 0 < self.threshold < 0.5)
         within = self.rivals_within
-        _check("rivals_within", within, "a number above 0", within is None or (is_number(within) and within > 0))
-        _check("size", self.size, "a table of words and numbers", _is_plain(self.size))
+        check("rivals_within", within, "a number above 0", within is None or (is_number(within) and within > 0))
+        check("size", self.size, "a table of words and numbers", _is_plain(self.size))
         object.__setattr__(self, "arms", tuple(self.arms))
         self._check_primary()
         object.__setattr__(self, "grid_seeds", self.grid_seeds or (max(self.seeds) + 1,))
@@ -137,18 +137,18 @@ class Plan:
         values = getattr(self, name)
         whole = _is_list(values) and all(isinstance(one, int) and not isinstance(one, bool) for one in values)
         fits = whole and all(least <= one <= MOST for one in values) and (bool(values) or name.startswith("grid_"))
-        _check(name, values, f"different whole numbers from {least} to {MOST:,}", fits and _differ(values))
+        check(name, values, f"different whole numbers from {least} to {MOST:,}", fits and _differ(values))
         # Seeds keep their order, by which they are run.
         object.__setattr__(self, name, tuple(values) if name.endswith("seeds") else tuple(sorted(values)))
 
     def _check_primary(self) -> None:
         pairs = _is_list(self.primary) and all(_are_names(pair) and len(pair) == 2 for pair in self.primary)
         few = pairs and len(self.primary) <= MOST_PRIMARY
-        _check("primary", self.primary, f"at most {MOST_PRIMARY} pairs of an arm and its rival", few)
+        check("primary", self.primary, f"at most {MOST_PRIMARY} pairs of an arm and its rival", few)
         found = tuple((one, other) for one, other in self.primary)
         for arm in (arm for pair in found for arm in pair):
-            _check("primary", arm, f"of the arms {list(self.arms)}", arm in self.arms)
-        _check("primary", found, "different comparisons", len({frozenset(pair) for pair in found}) == len(found))
+            check("primary", arm, f"of the arms {list(self.arms)}", arm in self.arms)
+        check("primary", found, "different comparisons", len({frozenset(pair) for pair in found}) == len(found))
         object.__setattr__(self, "primary", found)
 
 
@@ -180,8 +180,3 @@ def _are_names(value: Any) -> bool:
 
 def _differ(values: Any) -> bool:
     return len(set(values)) == len(values)
-
-
-def _check(name: str, value: Any, expected: str, holds: bool) -> None:
-    if not holds:
-        raise ValueError(f"{name} must be {expected}, got {value!r:.60}")

@@ -90,18 +90,18 @@ class Record:
 
     def __post_init__(self) -> None:
         for name in ("experiment", "arm", "metric"):
-            _check(name, getattr(self, name), "a name", isinstance(getattr(self, name), str) and getattr(self, name))
-        _check("phase", self.phase, " or ".join(PHASES), self.phase in PHASES)
+            check(name, getattr(self, name), "a name", isinstance(getattr(self, name), str) and getattr(self, name))
+        check("phase", self.phase, " or ".join(PHASES), self.phase in PHASES)
         for name, least in (("seed", 0), ("budget", 1), ("parameters", 0), ("tokens", 0)):
             value = getattr(self, name)
-            _check(name, value, f"a whole number of at least {least}", _is_whole(value) and value >= least)
+            check(name, value, f"a whole number of at least {least}", _is_whole(value) and value >= least)
         for name in ("lr", "seconds"):
             value = getattr(self, name)
-            _check(name, value, "a number above 0", is_number(value) and value > 0)
+            check(name, value, "a number above 0", is_number(value) and value > 0)
         for name in ("value", "peak_memory", "gradient_tail", "uniform_self_weight", "test"):
             value = getattr(self, name)
-            _check(name, value, "a finite number or null", value is None or is_number(value))
-        _check("environment", self.environment, "an object", isinstance(self.environment, Mapping))
+            check(name, value, "a finite number or null", value is None or is_number(value))
+        check("environment", self.environment, "an object", isinstance(self.environment, Mapping))
         # Lists as JSON has them are made what they are meant as.
         object.__setattr__(self, "curve", tuple(_point(point) for point in _list("curve", self.curve)))
         weights = (_self_weight(weight) for weight in _list("self_weights", self.self_weights))
@@ -110,15 +110,15 @@ class Record:
         object.__setattr__(self, "beyond", lengths)
         for name, points in (("curve", self.curve), ("self_weights", self.self_weights)):
             places = [point.tokens for point in points]
-            _check(name, places, "at rising tokens", all(one < two for one, two in pairwise(places)))
+            check(name, places, "at rising tokens", all(one < two for one, two in pairwise(places)))
         layers = {len(one.layers) for one in self.self_weights}
-        _check("self_weights", sorted(layers), "of as many layers at every point", len(layers) < 2)
+        check("self_weights", sorted(layers), "of as many layers at every point", len(layers) < 2)
         seconds = [point.seconds for point in self.curve]
         rising = all(one < two for one, two in pairwise(seconds))
-        _check("curve", seconds, "at rising seconds of at least 0", rising and min(seconds, default=0) >= 0)
+        check("curve", seconds, "at rising seconds of at least 0", rising and min(seconds, default=0) >= 0)
         if self.curve and self.value is not None:
             last = self.curve[-1].value
-            _check("curve", last, f"of looks whose last is the value, {self.value}", last == self.value)
+            check("curve", last, f"of looks whose last is the value, {self.value}", last == self.value)
 
     @property
     def key(self) -> Key:
@@ -235,25 +235,25 @@ def _run_of(line: bytes) -> tuple[tuple[Any, ...], Any] | None:
 
 def _point(told: Any) -> Point:
     shape = isinstance(told, list | tuple) and len(told) == 3
-    _check("curve", told, "points of tokens, seconds and value", shape and all(map(is_number, told)))
+    check("curve", told, "points of tokens, seconds and value", shape and all(map(is_number, told)))
     return Point(*told)
 
 
 def _self_weight(told: Any) -> SelfWeight:
     shape = isinstance(told, list | tuple) and len(told) == 2 and is_number(told[0])
     layers = told[1] if shape and isinstance(told[1], list | tuple) else ()
-    _check("self_weights", told, "points of tokens and a number a layer", bool(layers) and all(map(is_number, layers)))
+    check("self_weights", told, "points of tokens and a number a layer", bool(layers) and all(map(is_number, layers)))
     return SelfWeight(told[0], tuple(layers))
 
 
 def _length(told: Any) -> Length:
     shape = isinstance(told, list | tuple) and len(told) == 2 and _is_whole(told[0]) and is_number(told[1])
-    _check("beyond", told, "pairs of a whole number and a value", shape and told[0] >= 1)
+    check("beyond", told, "pairs of a whole number and a value", shape and told[0] >= 1)
     return Length(*told)
 
 
 def _list(name: str, value: Any) -> list[Any] | tuple[Any, ...]:
-    _check(name, value, "a list", isinstance(value, list | tuple))
+    check(name, value, "a list", isinstance(value, list | tuple))
     return value
 
 
@@ -267,6 +267,6 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and is_number(value)
 
 
-def _check(name: str, value: Any, expected: str, holds: Any) -> None:
+def check(name: str, value: Any, expected: str, holds: Any) -> None:
     if not holds:
         raise ValueError(f"{name} must be {expected}, got {value!r:.60}")

@@ -6,7 +6,6 @@ before the first run, not by the file.
 
 import hashlib
 import json
-import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from twofold.disk import write_whole
+from twofold.disk import flush, write_whole
 from twofold.lab.pairs import end_runs
 from twofold.lab.plan import Plan
 from twofold.lab.rates import rate_curves, rate_for
@@ -77,11 +76,7 @@ def _write(plan: Plan, folder: Path) -> None:
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
     }
     write_whole(path, json.dumps(told, ensure_ascii=False, indent=1, sort_keys=True) + "\n")
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    flush(folder)
 
 
 def read_registration(folder: Path) -> Registration:

@@ -18,8 +18,8 @@ from twofold.lab.pairs import Pairs, end_runs
 from twofold.lab.records import Record
 from twofold.lab.statistics import Estimate
 
-# Of the intervals.
-CONFIDENCE = 0.95
+# Of the intervals, and how often seeds are drawn anew for them.
+CONFIDENCE, RESAMPLES = 0.95, 2000
 
 
 class Clock(StrEnum):
@@ -55,9 +55,6 @@ def shortest_schedule(
     seeds: Sequence[int],
     budgets: Sequence[int],
     lower_is_better: bool,
-    confidence: float = CONFIDENCE,
-    resamples: int = 2000,
-    chance: int = 0,
 ) -> Shortest | None:
     """Tokens and seconds that `arm` needs for the value of `against` at the largest budget.
 
@@ -82,9 +79,9 @@ def shortest_schedule(
         return tokens, share * time, share, share * time / float(goal_seconds[drawn].mean())
 
     everyone = np.arange(len(seeds))
-    rng = np.random.default_rng(chance)
-    draws = np.array([found(rng.choice(everyone, len(seeds))) for _ in range(resamples)])
-    numbers = [_estimate(mean, draws[:, place], len(seeds), confidence) for place, mean in enumerate(found(everyone))]
+    rng = np.random.default_rng(0)
+    draws = np.array([found(rng.choice(everyone, len(seeds))) for _ in range(RESAMPLES)])
+    numbers = [_estimate(mean, draws[:, place], len(seeds)) for place, mean in enumerate(found(everyone))]
     return Shortest(
         arm,
         against,
@@ -132,11 +129,11 @@ def _crossing(run: Record, sign: int, goal: float) -> float:
     return run.curve[first].seconds if is_there[first:] and all(is_there[first:]) else math.inf
 
 
-def _estimate(mean: float, draws: np.ndarray, count: int, confidence: float) -> Estimate:
+def _estimate(mean: float, draws: np.ndarray, count: int) -> Estimate:
     if count == 1:
         return Estimate(mean, -math.inf, math.inf, 1)
     # Some draws may never reach the goal; the nearest rank needs no arithmetic with what is endless.
-    low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2], method="inverted_cdf")
+    low, high = np.quantile(draws, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], method="inverted_cdf")
     return Estimate(mean, float(low), float(high), count)
 
 

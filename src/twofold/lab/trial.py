@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from signal import SIGINT, getsignal
@@ -22,7 +23,7 @@ from transformers import PreTrainedModel
 from twofold.data.digest import digest_of_examples, digest_of_files
 from twofold.data.hub import is_hub
 from twofold.lab.arms import ARMS, build, config_of, parameters
-from twofold.lab.options import arm_of, check_metric, options_of, values_of
+from twofold.lab.options import arm_of, check_metric, options_of
 from twofold.lab.part import part_of
 from twofold.lab.plan import Plan
 from twofold.lab.records import Key, Length, Point, Record, SelfWeight
@@ -35,7 +36,6 @@ from twofold.tasks.task import Features, Task
 from twofold.training.folder import read_metrics
 from twofold.training.loop import fit
 from twofold.training.order import lengths_of, total_steps
-from twofold.training.progress import Progress
 from twofold.training.settings import Settings
 from twofold.training.stopping import Stopped, Wish
 
@@ -58,8 +58,7 @@ class Laboratory:
         for name in ("train", "dev", *(["test"] if self.options.own.test else [])):
             if not getattr(self.splits, name):
                 raise ValueError(f"the {name} split must have at least one example, got none")
-        share = self.options.own.share
-        train = self.splits.train if share == 1 else part_of(self.splits.train, share, kind.labels)
+        train = part_of(self.splits.train, self.options.own.share, kind.labels)
         self.task: Task = kind.prepared(train, **given)
         self.rows: Any = self.task.rows(train)
         self.longer = {int(times): self.task.longer(int(times)) for times in self.options.own.lengths}
@@ -75,12 +74,12 @@ class Laboratory:
             model: Any = build(ARMS["standard"], self.config, self.model_class, matched=False, seed=0)
             model.to(self.device).eval()
             for task in asked:
-                self._score_once(model, self.splits.dev, task)
+                self.score(model, self.splits.dev, task)
 
     def steps(self, budget: int) -> int:
         return max(1, round(budget / self.tokens_a_step))
 
-    def run(self, key: Key, folder: Path, progress: Progress | None = None) -> Record:
+    def run(self, key: Key, folder: Path) -> Record:
         """Train what `key` names in a folder of its own, which is gone afterwards."""
         steps = self.steps(key.budget)
         # A look needs a line of the metrics at its step, so that a whole number of lines lies between two looks.
@@ -128,7 +127,6 @@ class Laboratory:
                 evaluate=looks,
                 metric="look",
                 higher_is_better=True,
-                progress=progress,
             )
             curve, seconds, norms = looks.read(read_metrics(folder))
         except ArithmeticError:
@@ -152,6 +150,7 @@ class Laboratory:
             beyond=self._beyond(model) if key.phase == "final" else (),
         )
 
+    @torch.no_grad()
     def score(self, model: PreTrainedModel, split: Sequence[Any], task: Task | None = None) -> float:
         scores = (task or self.task).scores(model, split)
         if self.plan.metric not in scores:
@@ -166,7 +165,7 @@ class Laboratory:
     def _tested(self, model: PreTrainedModel) -> float | None:
         """On the test split, which chooses nothing: no number there leaves what the dev split said."""
         try:
-            return self._score_once(model, self.splits.test)
+            return self.score(model, self.splits.test)
         except ArithmeticError:
             return None
 
@@ -175,15 +174,11 @@ class Laboratory:
         found = []
         for times, task in self.longer.items():
             with suppress(ArithmeticError):
-                found.append(Length(times, self._score_once(model, self.splits.dev, task)))
+                found.append(Length(times, self.score(model, self.splits.dev, task)))
         return tuple(found)
 
-    def _score_once(self, model: PreTrainedModel, split: Sequence[Any], task: Task | None = None) -> float:
-        with torch.no_grad():
-            return self.score(model, split, task)
-
     def _settings(self, **changes: Any) -> Settings:
-        return Settings(**values_of(self.options.settings) | changes)
+        return replace(self.options.settings, **changes)
 
     def _parameters(self, name: str) -> int:
         arm, matched = arm_of(name)

@@ -188,10 +188,6 @@ class CaptionerForConditionalGeneration(TwofoldPreTrainedModel, GenerationMixin)
     def set_input_embeddings(self, value: Any) -> None:
         self.decoder.set_input_embeddings(value)  # type: ignore[operator]
 
-    def get_encoder(self, modality: str | None = None) -> nn.Module:
-        del modality
-        return self.encoder
-
     @can_return_tuple
     def forward(
         self,

@@ -187,10 +187,6 @@ class RecurrentForConditionalGeneration(RecurrentPreTrainedModel, GenerationMixi
         self.encoder.embedding = value
         self.decoder.embedding = second_table(self, self.decoder.embedding, value)
 
-    def get_encoder(self, modality: str | None = None) -> nn.Module:
-        del modality
-        return self.encoder
-
     @can_return_tuple
     def forward(
         self,

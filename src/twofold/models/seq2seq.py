@@ -242,7 +242,3 @@ class Seq2SeqForConditionalGeneration(Seq2SeqPreTrainedModel, GenerationMixin):
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         return read_while_taught(labels, self.config)
-
-    def get_encoder(self, modality: str | None = None) -> nn.Module:
-        del modality
-        return self.model.encoder

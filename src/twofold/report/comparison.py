@@ -196,7 +196,7 @@ def _arm(
     return Arm(
         name=name,
         run=run,
-        parameters=sum(parameter.numel() for parameter in run.model.parameters()),
+        parameters=run.model.num_parameters(),
         lines=read_metrics(run.folder),
         dev=task.scores(run.model, dev),
         test=task.judged(test, found),

@@ -19,7 +19,7 @@ from twofold.models.captioner import CaptionerConfig, CaptionerForConditionalGen
 from twofold.models.configs import Seq2SeqConfig
 from twofold.tasks.images import read_captions, read_image, resized
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.sizes import sized
+from twofold.tasks.sizes import RATES, sized
 from twofold.tasks.tallies import Tally, corpus, signature, verdicts
 from twofold.tasks.task import IGNORED, Features, Task
 
@@ -53,7 +53,7 @@ class Captioning(Task[Captioned]):
             "epochs": 12.0,
             "batch_size": 64,
             "buckets": False,
-            "learning_rate": {"tiny": 2e-3, "small": 1e-3, "base": 5e-4}[size],
+            "learning_rate": RATES[size],
         }
 
     def config(self, options: ModelOptions) -> PreTrainedConfig:

@@ -20,7 +20,7 @@ from twofold.models.encoder import EncoderForSequenceClassification
 from twofold.tasks.calibration import best_temperature, expected_calibration_error
 from twofold.tasks.hiding import some_hidden
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.sizes import sized
+from twofold.tasks.sizes import RATES, sized
 from twofold.tasks.tallies import Tally, verdicts
 from twofold.tasks.task import Features, Task, batches, check_labels
 
@@ -61,7 +61,7 @@ class Classification(Task[Labelled]):
 
     @classmethod
     def settings(cls, size: str) -> dict[str, Any]:
-        return {"epochs": 8.0, "batch_size": 32, "learning_rate": {"tiny": 2e-3, "small": 1e-3, "base": 5e-4}[size]}
+        return {"epochs": 8.0, "batch_size": 32, "learning_rate": RATES[size]}
 
     def config(self, options: ModelOptions) -> PreTrainedConfig:
         more = {"max_position_embeddings": LONGEST, "num_labels": len(self.state["labels"])}

@@ -42,7 +42,11 @@ def chance(seed: int, model: PreTrainedModel) -> Iterator[None]:
     """Random numbers of their own, so that a seed always gives the same text and nobody else notices."""
     devices = [model.device] if model.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed)
+        # Not torch.manual_seed, which would seed every GPU as well.
+        torch.default_generator.manual_seed(seed)
+        for device in devices:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
         yield
 
 

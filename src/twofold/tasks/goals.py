@@ -14,18 +14,18 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from twofold.data.bio import tags_of
+from twofold.data.bio import spans_of, tags_of
 from twofold.data.examples import Slot, Splits, Utterance
 from twofold.data.files import DataError
+from twofold.data.goal_files import labels_of, read_goals
 from twofold.data.goals import goals
-from twofold.data.readers import check_known, labels_of, read_goals
+from twofold.data.readers import check_known
 from twofold.models.configs import EncoderConfig
 from twofold.models.encoder import EncoderForGoal
 from twofold.tasks.calibration import best_temperature, best_threshold, expected_calibration_error
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.sizes import sized
+from twofold.tasks.sizes import RATES, sized
 from twofold.tasks.slots import SlotTags, slots_of_goals
-from twofold.tasks.spans import spans_of
 from twofold.tasks.tallies import Tally, named_spans, verdicts
 from twofold.tasks.task import IGNORED, Features, Task, batches
 from twofold.tasks.words import SPELLING, Place, encoded, hidden, learned_tokenizer, short_words
@@ -93,7 +93,7 @@ class Goals(Task[Utterance]):
 
     @classmethod
     def settings(cls, size: str) -> dict[str, Any]:
-        return {"epochs": 12.0, "batch_size": 64, "learning_rate": {"tiny": 2e-3, "small": 1e-3, "base": 5e-4}[size]}
+        return {"epochs": 12.0, "batch_size": 64, "learning_rate": RATES[size]}
 
     def config(self, options: ModelOptions) -> PreTrainedConfig:
         labels = {"num_labels": len(self.state["goals"]), "num_slot_labels": len(self.state["slot_labels"])}
@@ -208,7 +208,7 @@ class Goals(Task[Utterance]):
         found = []
         for one, (place, confidence, evidence), scores in zip(read, told, tag_logits, strict=True):
             goal = self.state["goals"][place]
-            slots = spans_of(one.words, self._slot_tags.best(scores, moves, goal))
+            slots = spans_of(one.words, self._tagger.best(scores, moves, goal))
             found.append(Found(goal, confidence, evidence, slots))
         return found
 
@@ -225,7 +225,7 @@ class Goals(Task[Utterance]):
         return goals, tags
 
     @cached_property
-    def _slot_tags(self) -> SlotTags:
+    def _tagger(self) -> SlotTags:
         return SlotTags(self.state["slot_labels"], self.state["slots"])
 
     @staticmethod

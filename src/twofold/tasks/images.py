@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from twofold.data.examples import Captioned, Splits
-from twofold.data.files import DataError, read_splits, records_of, words_in
+from twofold.data.files import DataError, named, read_splits, records_of, words_in
 
 # The longer side of an image that is kept: models here look at small ones, and a folder of photographs must fit into
 # memory.
@@ -48,7 +48,7 @@ def read_captions(path: Path | str) -> Splits[Captioned]:
     From captions.jsonl dev and test are cut; all captions of one image stay in one split.
     """
     path = Path(path)
-    whole = path / "captions.jsonl"
+    whole = named(path, "captions.jsonl")
 
     def read(file: Path) -> list[Captioned]:
         return [
@@ -61,7 +61,7 @@ def read_captions(path: Path | str) -> Splits[Captioned]:
     def key(example: Captioned) -> str:
         return f"{tuple(example.pixels.shape)} {example.pixels.numpy().tobytes().hex()}"
 
-    return read_splits(whole if whole.is_file() else path, (".jsonl",), read, key)
+    return read_splits(whole or path, (".jsonl",), read, key)
 
 
 def _beside(file: Path, line: int, name: str) -> Tensor:

@@ -28,20 +28,16 @@ class PartsOfSpeech(Tagging):
     def labels(example: Tagged) -> Iterable[str]:
         return example.tags
 
-    def scores(self, model: PreTrainedModel, examples: Sequence[Tagged]) -> dict[str, float]:
+    def judged(self, examples: Sequence[Tagged], found: Sequence[Sequence[str]]) -> dict[str, float]:
         """accuracy over words, and over those words that training did not have often enough to learn, in per cent."""
-        return self.judged(examples, self._tags(model, [one.words for one in examples]))
-
-    def judged(self, examples: Sequence[Tagged], tags: Sequence[Sequence[str]]) -> dict[str, float]:
-        """The same of tags, whoever found them."""
         from sklearn.metrics import accuracy_score
 
         truth = [tag for sentence in self._true_tags(examples) for tag in sentence]
-        found = [tag for sentence in tags for tag in sentence]
+        told = [tag for sentence in found for tag in sentence]
         new = [word.lower() not in self._known for one in examples for word in one.words]
-        scores = {"accuracy": 100 * float(accuracy_score(truth, found))}
+        scores = {"accuracy": 100 * float(accuracy_score(truth, told))}
         if any(new):
-            scores["new_word_accuracy"] = 100 * float(accuracy_score(truth, found, sample_weight=new))
+            scores["new_word_accuracy"] = 100 * float(accuracy_score(truth, told, sample_weight=new))
         return scores
 
     def tallies(self, model: PreTrainedModel, examples: Sequence[Tagged]) -> dict[str, Tally]:

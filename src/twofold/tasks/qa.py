@@ -22,7 +22,7 @@ from twofold.models.configs import EncoderConfig
 from twofold.models.encoder import EncoderForQuestionAnswering
 from twofold.tasks.answers import exact_match, token_f1
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.sizes import sized
+from twofold.tasks.sizes import RATES, sized
 from twofold.tasks.tallies import Tally, share, verdicts
 from twofold.tasks.task import Features, Task, batches
 from twofold.tasks.words import Place, encoded, hidden, learned_tokenizer, short_words
@@ -66,7 +66,7 @@ class Qa(Task[Question]):
 
     @classmethod
     def settings(cls, size: str) -> dict[str, Any]:
-        return {"epochs": 4.0, "batch_size": 32, "learning_rate": {"tiny": 2e-3, "small": 1e-3, "base": 5e-4}[size]}
+        return {"epochs": 4.0, "batch_size": 32, "learning_rate": RATES[size]}
 
     def config(self, options: ModelOptions) -> PreTrainedConfig:
         return sized(EncoderConfig, options, len(self.tokenizer), max_position_embeddings=LONGEST)

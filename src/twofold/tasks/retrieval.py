@@ -24,7 +24,7 @@ from twofold.models.encoder import EncoderForSentenceEmbedding
 from twofold.tasks.hiding import some_hidden
 from twofold.tasks.index import Index, read_index
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.sizes import sized
+from twofold.tasks.sizes import RATES, sized
 from twofold.tasks.tallies import Tally, share
 from twofold.tasks.task import Features, Task, batches, padded
 
@@ -82,7 +82,7 @@ class Retrieval(Task[Search]):
             "epochs": 10.0,
             "batch_size": 64,
             "buckets": False,
-            "learning_rate": {"tiny": 2e-3, "small": 1e-3, "base": 5e-4}[size],
+            "learning_rate": RATES[size],
         }
 
     def config(self, options: ModelOptions) -> PreTrainedConfig:

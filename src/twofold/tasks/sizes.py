@@ -9,6 +9,8 @@ from twofold.tasks.options import ModelOptions
 
 # Width, layers and heads.
 SIZES = {"tiny": (128, 2, 4), "small": (256, 4, 4), "base": (512, 6, 8)}
+# Learning rates that suit most tasks.
+RATES = {"tiny": 2e-3, "small": 1e-3, "base": 5e-4}
 
 Config = TypeVar("Config", bound=TransformerConfig)
 
@@ -33,7 +35,7 @@ def sized(config: type[Config], options: ModelOptions, vocab_size: int, **more: 
     return matched(made, options.attention) if options.matched else made
 
 
-def recurrent(options: ModelOptions, vocab_size: int, **more: Any) -> RecurrentConfig:
+def recurrent(options: ModelOptions, vocab_size: int) -> RecurrentConfig:
     """The same of recurrent layers."""
     width, layers, _ = measures(options)
     return RecurrentConfig(
@@ -42,7 +44,6 @@ def recurrent(options: ModelOptions, vocab_size: int, **more: Any) -> RecurrentC
         num_hidden_layers=layers,
         cell=options.model,
         hidden_dropout=options.dropout,
-        **more,
     )
 
 

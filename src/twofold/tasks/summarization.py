@@ -14,6 +14,7 @@ from twofold.data.hub import is_hub
 from twofold.data.hub_readers import hub_summaries
 from twofold.data.readers import read_summaries
 from twofold.tasks.pairs import PairChoices, PairTask
+from twofold.tasks.sizes import RATES
 from twofold.tasks.tallies import Tally, share
 
 # A character of a script without spaces, or a word.
@@ -51,7 +52,7 @@ class Summarization(PairTask):
 
     @classmethod
     def settings(cls, size: str) -> dict[str, Any]:
-        return {"epochs": 6.0, "batch_size": 32, "learning_rate": {"tiny": 2e-3, "small": 1e-3, "base": 5e-4}[size]}
+        return {"epochs": 6.0, "batch_size": 32, "learning_rate": RATES[size]}
 
     def scores(self, model: PreTrainedModel, examples: Sequence[Pair]) -> dict[str, float]:
         """F1 of ROUGE-1, ROUGE-2 and ROUGE-L, in per cent."""

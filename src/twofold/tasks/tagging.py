@@ -4,6 +4,7 @@ Words come as the data has them; for a prediction a raw text is split the way th
 together: a tag that may not follow another never does.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Self
@@ -16,7 +17,7 @@ from twofold.data.examples import Tagged
 from twofold.models.configs import EncoderConfig
 from twofold.models.encoder import EncoderForTokenClassification
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.sizes import sized
+from twofold.tasks.sizes import RATES, sized
 from twofold.tasks.spans import best_path
 from twofold.tasks.task import Features, Task, batches, check_labels
 from twofold.tasks.words import Place, encoded, hidden, learned_tokenizer, split_words
@@ -41,7 +42,7 @@ class Tagging(Task[Tagged]):
 
     @classmethod
     def settings(cls, size: str) -> dict[str, Any]:
-        return {"epochs": 4.0, "batch_size": 32, "learning_rate": {"tiny": 2e-3, "small": 1e-3, "base": 5e-4}[size]}
+        return {"epochs": 4.0, "batch_size": 32, "learning_rate": RATES[size]}
 
     def config(self, options: ModelOptions) -> PreTrainedConfig:
         more = {"max_position_embeddings": LONGEST, "num_labels": len(self.state["tags"])}
@@ -54,6 +55,13 @@ class Tagging(Task[Tagged]):
 
     def collate(self, batch: Sequence[Features]) -> dict[str, Tensor]:
         return hidden(super().collate(batch), self.tokenizer)
+
+    def scores(self, model: PreTrainedModel, examples: Sequence[Tagged]) -> dict[str, float]:
+        return self.judged(examples, self._tags(model, [one.words for one in examples]))
+
+    @abstractmethod
+    def judged(self, examples: Sequence[Tagged], found: Sequence[Sequence[str]]) -> dict[str, float]:
+        """The scores of these tags, whoever found them."""
 
     def tagged(self, model: PreTrainedModel, text: str) -> tuple[list[Place], list[str]]:
         """The words of a raw text by place, and their tags."""

@@ -22,18 +22,11 @@ class Checkpoint:
 
     path: Path
 
-    @property
-    def step(self) -> int:
-        return int(self.path.name.removeprefix("step-"))
-
     def state(self) -> dict[str, Any]:
         return json.loads((self.path / STATE).read_text(encoding="utf-8"))
 
     def tensors(self, name: str) -> dict[str, Tensor]:
         return load_file(self.path / f"{name}.safetensors")
-
-    def has(self, name: str) -> bool:
-        return (self.path / f"{name}.safetensors").exists()
 
 
 def save(folder: Path, step: int, state: Mapping[str, Any], tensors: Mapping[str, Tensors], keep: int) -> Checkpoint:

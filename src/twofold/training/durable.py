@@ -6,7 +6,6 @@ Knows nothing of training. A crash at any moment leaves the old folder or the ne
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import Tensor
 
-from twofold.disk import system_errors
+from twofold.disk import flush, system_errors
 
 MANIFEST = "manifest.json"
 ASIDE = ".saving-"
@@ -33,12 +32,12 @@ def write_folder(folder: Path, fill: Callable[[Path], None]) -> None:
         fill(aside)
         files = {path.name: _measured(path) for path in sorted(aside.iterdir())}
         for name in files:
-            _flush(aside / name)
+            flush(aside / name)
         write_json(aside / MANIFEST, {"files": files})
-        _flush(aside / MANIFEST)
-        _flush(aside)
+        flush(aside / MANIFEST)
+        flush(aside)
         aside.rename(folder)
-        _flush(folder.parent)
+        flush(folder.parent)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
@@ -58,12 +57,10 @@ def why_damaged(folder: Path) -> str | None:
     return None
 
 
-def sweep(parent: Path) -> int:
-    """Remove what unfinished writes left in `parent`, and say how many there were."""
-    leftovers = list(parent.glob(ASIDE + "*"))
-    for path in leftovers:
+def sweep(parent: Path) -> None:
+    """Remove what unfinished writes left in `parent`."""
+    for path in parent.glob(ASIDE + "*"):
         shutil.rmtree(path, ignore_errors=True)
-    return len(leftovers)
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -81,25 +78,12 @@ def move_in(source: Path, target: Path) -> None:
     for name in names:
         # safetensors makes its files private; here they are as open as the folder that they come into.
         (source / name).chmod(target.stat().st_mode & 0o666)
-        _flush(source / name)
+        flush(source / name)
     for name in names:
         (source / name).replace(target / name)
-    _flush(target)
+    flush(target)
 
 
 def _measured(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
-
-
-def _flush(path: Path) -> None:
-    """Wait until the disk has it."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError:
-        # Some file systems cannot flush folders.
-        if not path.is_dir():
-            raise
-    finally:
-        os.close(handle)

@@ -153,6 +153,8 @@ def _taken(folder: Path) -> int:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(handle)
+            if not isinstance(error, BlockingIOError):
+                raise
             raise ValueError(f"{folder} is in use: another process is training there") from error
         # Whoever held it may have removed the file in between: then it locks nothing.
         if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):

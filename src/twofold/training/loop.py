@@ -312,6 +312,7 @@ class _Run:
             return
         try:
             self.metrics.write(kind, numbers)
+            self.can_write = True
         except OSError as error:
             if self.can_write:
                 self.job.progress.note(f"{METRICS} has to wait: {error.strerror}")

@@ -91,7 +91,7 @@ def train_task(
             progress=progress,
             resume=resume,
         )
-        parameters = sum(parameter.numel() for parameter in model.parameters())
+        parameters = model.num_parameters()
         if not is_main_process():
             return Trained(outcome, parameters, {})
         # As it was written: under FSDP this process has only a part of the other one. A kill in between costs nothing:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 # What may differ between the lives of one run: it does not change the order of the data, and of the weights only what
 # rounding and chance (dropout, hidden words) make of them.
@@ -124,15 +124,9 @@ class Settings:
             raise ValueError(f"seed must be below 2**64, got {self.seed}")
         if self.workers < 0:
             raise ValueError(f"workers must be at least 0, got {self.workers}")
-        for name, allowed in (
-            ("schedule", ("cosine", "linear", "constant")),
-            ("device", ("auto", "cpu", "cuda")),
-            ("precision", ("auto", "fp32", "bf16")),
-            ("distribution", ("auto", "none", "ddp", "fsdp")),
-            ("report_to", ("none", "tensorboard", "trackio")),
-        ):
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+        for name, hint in get_type_hints(type(self)).items():
+            if get_origin(hint) is Literal and getattr(self, name) not in get_args(hint):
+                raise ValueError(f"{name} must be one of {', '.join(get_args(hint))}, got {getattr(self, name)!r}")
 
     def as_json(self) -> dict[str, Any]:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}

@@ -72,7 +72,7 @@ class Attention(Shape):
         check_file("tune", self.tune)
 
     def cases(self) -> list[Case]:
-        shapes = [(self.batch, self.heads, self.groups, tokens, self.head_width) for tokens in self.tokens]
+        shapes = [(self.batch, self.heads, self.key_heads, tokens, self.head_width) for tokens in self.tokens]
         return [
             Case(
                 batch=batch,

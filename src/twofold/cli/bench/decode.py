@@ -40,7 +40,7 @@ class Decode(Shape):
 def run(words: Sequence[str]) -> int:
     chosen = parse(Decode, words, "twofold bench decode")
     config = standard_config(
-        heads=chosen.heads, kv_heads=chosen.groups, head_width=chosen.head_width, layers=chosen.layers,
+        heads=chosen.heads, kv_heads=chosen.key_heads, head_width=chosen.head_width, layers=chosen.layers,
         vocabulary=chosen.vocabulary,
     )  # fmt: skip
     options: dict[str, Any] = {"dtype": chosen.dtype, "device": torch.device(chosen.device), "rounds": chosen.rounds}

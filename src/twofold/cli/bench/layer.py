@@ -39,7 +39,7 @@ class Layer(Shape):
         positive(tokens=self.tokens, batch=(self.batch,))
 
     def cases(self) -> list[LayerCase]:
-        shapes = [(self.batch, self.heads, self.groups, tokens, self.head_width) for tokens in self.tokens]
+        shapes = [(self.batch, self.heads, self.key_heads, tokens, self.head_width) for tokens in self.tokens]
         if self.suite:
             shapes = [shape for shape in SUITE if shape[1] == shape[2]]
         return [

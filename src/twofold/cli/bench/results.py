@@ -20,7 +20,7 @@ Rows = Iterator[dict[str, object]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Common:
+class Shape:
     """Options of every bench."""
 
     dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32"
@@ -34,18 +34,6 @@ class Common:
     json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Print JSON instead of a table."""
 
-    def __post_init__(self) -> None:
-        if self.rounds < 1:
-            raise ValueError(f"rounds must be at least 1, got {self.rounds}")
-        if self.device == "cuda" and not torch.cuda.is_available():
-            raise ValueError("device cuda was asked for, but torch finds no GPU here")
-        check_file("out", self.out)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shape(Common):
-    """Options of the benches that measure a model."""
-
     heads: int = 8
     """Query heads H; the model is H x D wide."""
     kv_heads: int | None = None
@@ -56,15 +44,19 @@ class Shape(Common):
     """What is split."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        if self.rounds < 1:
+            raise ValueError(f"rounds must be at least 1, got {self.rounds}")
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise ValueError("device cuda was asked for, but torch finds no GPU here")
+        check_file("out", self.out)
         for name in ("heads", "head_width"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.groups < 1 or self.heads % self.groups:
-            raise ValueError(f"kv-heads must divide heads {self.heads}, got {self.groups}")
+        if self.key_heads < 1 or self.heads % self.key_heads:
+            raise ValueError(f"kv-heads must divide heads {self.heads}, got {self.key_heads}")
 
     @property
-    def groups(self) -> int:
+    def key_heads(self) -> int:
         """Key/value heads with their default filled in."""
         return self.heads if self.kv_heads is None else self.kv_heads
 
@@ -82,7 +74,7 @@ def positive(**numbers: tuple[int, ...]) -> None:
 
 
 def measure(
-    chosen: Common, works: Sequence[tuple[str, Callable[[], Rows]]], show: Callable[[Iterable[dict]], Table]
+    chosen: Shape, works: Sequence[tuple[str, Callable[[], Rows]]], show: Callable[[Iterable[dict]], Table]
 ) -> dict:
     """Run every (name, work) under a bar; write and print what they found."""
     rows: list[dict] = []

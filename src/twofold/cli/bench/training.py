@@ -42,7 +42,7 @@ class Training(Shape):
 def run(words: Sequence[str]) -> int:
     chosen = parse(Training, words, "twofold bench training")
     config = standard_config(
-        heads=chosen.heads, kv_heads=chosen.groups, head_width=chosen.head_width, layers=chosen.layers,
+        heads=chosen.heads, kv_heads=chosen.key_heads, head_width=chosen.head_width, layers=chosen.layers,
         vocabulary=chosen.vocabulary,
     )  # fmt: skip
     options: dict[str, Any] = {

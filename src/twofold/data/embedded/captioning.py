@@ -97,6 +97,6 @@ def shapes(seed: int = 0, train: int = 3000, dev: int = 200, test: int = 300) ->
     """Images of 32 by 32 with their captions. Captions may repeat within a split; no two images are the same."""
 
     def key(example: Captioned) -> str:
-        return hashlib.sha256(bytes(example.pixels.flatten().tolist())).hexdigest()
+        return hashlib.sha256(example.pixels.numpy().tobytes()).hexdigest()
 
     return draw_splits("captioning", seed, (train, dev, test), lambda split, _, rng: picture(rng, split), key)

@@ -99,9 +99,9 @@ def _against_seconds(study: Study) -> Figure:
     lines = []
     for arm in study.plan.arms:
         runs = study.ends(arm)
-        gaps = _late(mean_curve(runs))
-        times = seconds_at(runs, [gap.at for gap in gaps])
-        timed = [Spot(time, gap.value) for time, gap in zip(times, gaps, strict=True)]
+        spots = _late(mean_curve(runs))
+        times = seconds_at(runs, [spot.at for spot in spots])
+        timed = [Spot(time, spot.value) for time, spot in zip(times, spots, strict=True)]
         lines.append(_line(arm, study.place(arm), timed, is_banded=study.is_in_focus(arm)))
     return Figure("seconds", title, _chart(study, lines, title, "seconds"))
 
@@ -113,8 +113,8 @@ def _rates(study: Study) -> list[Figure]:
         lines = []
         for curve in study.rates:
             if curve.budget == budget and curve.arm in study.plan.arms:
-                gaps = [Spot(rate.lr, rate.value) for rate in curve.rates if rate.value is not None]
-                lines.append(_line(curve.arm, study.place(curve.arm), gaps, is_banded=study.is_in_focus(curve.arm)))
+                spots = [Spot(rate.lr, rate.value) for rate in curve.rates if rate.value is not None]
+                lines.append(_line(curve.arm, study.place(curve.arm), spots, is_banded=study.is_in_focus(curve.arm)))
         found.append(Figure(f"rates-{budget}", title, _chart(study, lines, title, "learning rate", log_x=True)))
     return found
 
@@ -138,14 +138,14 @@ def _self_weights(study: Study) -> list[Figure]:
     return found
 
 
-def _late(gaps: Sequence[Spot]) -> list[Spot]:
-    last = gaps[-1].at if gaps else 0
-    return [gap for gap in gaps if gap.at >= LEFT_OUT * last]
+def _late(spots: Sequence[Spot]) -> list[Spot]:
+    last = spots[-1].at if spots else 0
+    return [spot for spot in spots if spot.at >= LEFT_OUT * last]
 
 
-def _line(name: str, place: int, gaps: Sequence[Spot], *, is_banded: bool) -> Line:
-    band = [(gap.at, gap.value.low, gap.value.high) for gap in gaps if is_banded and gap.value.is_bounded]
-    return Line(name, place, [(gap.at, gap.value.mean) for gap in gaps], band)
+def _line(name: str, place: int, spots: Sequence[Spot], *, is_banded: bool) -> Line:
+    band = [(spot.at, spot.value.low, spot.value.high) for spot in spots if is_banded and spot.value.is_bounded]
+    return Line(name, place, [(spot.at, spot.value.mean) for spot in spots], band)
 
 
 def _chart(

@@ -5,7 +5,7 @@ from pathlib import Path
 from twofold.disk import write_whole
 from twofold.lab.verdict import Verdict, Word
 from twofold.report.lab.figures import Figure, figures
-from twofold.report.lab.study import Study, read_study
+from twofold.report.lab.study import Study
 from twofold.report.lab.tables import Table, tables
 from twofold.report.lab.text import lab_text
 from twofold.report.markup import Markup, joined, tag
@@ -19,9 +19,8 @@ PICTURES = {
 }
 
 
-def write_report(folder: Path) -> list[Path]:
+def write_report(folder: Path, study: Study) -> list[Path]:
     """Write report.html, report.md and its pictures into a comparison's folder, and say what was written."""
-    study = read_study(folder)
     drawn = figures(study)
     texts = {"report.html": lab_page(study, drawn), "report.md": lab_text(study, drawn)}
     texts |= {f"figures/{figure.name}.svg": alone(figure.picture) for figure in drawn}
