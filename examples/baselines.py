@@ -16,14 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from twofold.data.bio import tags_of
+from twofold.data.bio import spans_of, tags_of
 from twofold.tasks import TASKS
 from twofold.tasks.answers import bag_of_words_answer
 from twofold.tasks.bm25 import bm25
 from twofold.tasks.goals import Found
 from twofold.tasks.retrieval import ranking_scores
 from twofold.tasks.runs import task_class
-from twofold.tasks.spans import spans_of
 from twofold.tasks.summarization import rouge
 from twofold.tasks.summary_baselines import lead, most_telling
 from twofold.tasks.words import short_words

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 
@@ -20,7 +20,9 @@ def write_whole(path: Path, data: bytes | str) -> None:
     except OSError as error:
         raise naming(error, path) from error
     finally:
-        aside.unlink(missing_ok=True)
+        # Of a disk that takes nothing, the first error says more.
+        with suppress(OSError):
+            aside.unlink()
 
 
 def flush(path: Path) -> None:

@@ -202,7 +202,9 @@ def test_every_query_has_its_page():
     names = {document.id for document in pages.documents}
     assert len(names) == len(pages.documents) >= 100
     for split in SPLITS:
-        assert all(len(query.relevant) == 1 and query.relevant <= names for query in getattr(pages.queries, split))
+        assert all(
+            len(query.relevant) == 1 and query.relevant.keys() <= names for query in getattr(pages.queries, split)
+        )
 
 
 @pytest.fixture(scope="module")

@@ -314,11 +314,11 @@ def search(path, **files):
 def test_retrieval(tmp_path):
     own = [{"text": "duplicate", "relevant": ["b", "a"]}]
     got = read_retrieval(
-        search(tmp_path, queries_valid_jsonl=own, queries_test_jsonl=own, qrels_train_tsv="1\ta\t1\n1\tb\t0\n\n")
+        search(tmp_path, queries_valid_jsonl=own, queries_test_jsonl=own, qrels_train_tsv="1\ta\t3\n1\tb\t0\n\n")
     )
     assert got.documents == [Document("a", "ls\nlist"), Document("b", "copy")]
-    assert got.queries.train == [Query("show", frozenset("a"))]
-    assert got.queries.dev == got.queries.test == [Query("duplicate", frozenset("ab"))]
+    assert got.queries.train == [Query("show", {"a": 3})]
+    assert got.queries.dev == got.queries.test == [Query("duplicate", {"b": 1, "a": 1})]
 
 
 @pytest.mark.parametrize(

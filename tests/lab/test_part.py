@@ -38,6 +38,12 @@ def test_examples_without_labels_are_drawn_by_chance_alone():
     assert found != list(range(25))
 
 
+def test_a_single_text_has_no_part():
+    assert part_of(["all of it"], 1.0, lambda _: ()) == ["all of it"]
+    with pytest.raises(ValueError, match=r"share must be 1 where training has a single text, got 0\.5"):
+        part_of(["all of it"], 0.5, lambda _: ())
+
+
 @pytest.mark.parametrize("share", [0, -0.1, 1.5, float("nan")])
 def test_a_share_is_one(share):
     with pytest.raises(ValueError, match="share must be"):

@@ -113,6 +113,7 @@ class TestPlan:
             ),
             ({"grid_seeds": [0.5]}, "grid_seeds must be different whole numbers"),
             ({"budgets": [0]}, "budgets must be different whole numbers from 1 to"),
+            ({"seeds": [10**18]}, "grid_seeds must be different whole numbers"),
             ({"lrs": []}, "lrs must be different numbers above 0"),
             ({"lrs": [1e-3, -1]}, "lrs must be different numbers above 0"),
             ({"lrs": [1e-3, 1e-3]}, "lrs must be different numbers above 0"),

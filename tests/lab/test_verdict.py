@@ -28,7 +28,18 @@ def runs(differences, seconds=1.0, sign=1.0):
     ]
 
 
+def grid(plan):
+    """Every rate of every arm, the one of the runs above being the best."""
+    sign = 1 if plan.lower_is_better else -1
+    return [
+        record(key.arm, key.seed, key.lr, key.budget, "grid", value=sign * (3.0 + (key.lr != 1e-3)), curve=())
+        for key in plan.grid()
+    ]
+
+
 def verdict(plan, records):
+    """With a grid, unless there is one."""
+    records = records if any(one.phase == "grid" for one in records) else [*grid(plan), *records]
     return judged(plan, compared(plan, records)[0])
 
 
@@ -103,14 +114,16 @@ class TestWords:
             record("exclusive", one.seed, budget=1000, value=one.value + lag, seconds=1.0, curve=())
             for one in runs(CLEAR)[::2]
         ]
-        against_standard, against_rival = (judged(asked, one) for one in compared(asked, runs(CLEAR) + rival)[:2])
+        against_standard, against_rival = (
+            judged(asked, one) for one in compared(asked, [*grid(asked), *runs(CLEAR), *rival])[:2]
+        )
         assert against_standard.word is Word.BETTER
         assert against_rival.word is word
         if word is Word.NOT_JUDGED:
             told = "not judged: a rival does not train to within 0.05 of standard (exclusive ends 0.2 behind)."
             assert against_rival.sentence == told
         unasked = plan(budgets=(1000,), **both)
-        assert judged(unasked, compared(unasked, runs(CLEAR) + rival)[1]).word is not Word.NOT_JUDGED
+        assert judged(unasked, compared(unasked, [*grid(unasked), *runs(CLEAR), *rival])[1]).word is not Word.NOT_JUDGED
 
     def test_what_diverged_is_not_judged(self):
         broken = [*runs(CLEAR)[:-1], record(SPLIT, 7, budget=1000, value=None, curve=())]
@@ -144,6 +157,15 @@ class TestWords:
         assert found.sentence == f"not judged: the best learning rate is at the edge of the grid ({arm} 0.0005)."
         # What claims nothing may still be looked at.
         assert verdict(replace(plan, exploratory=True), edge).word is Word.EXPLORATORY
+
+    def test_without_its_whole_grid_nothing_is_judged(self):
+        whole = grid(one_budget())
+        assert verdict(one_budget(), [*whole, *runs(CLEAR)]).word is Word.BETTER
+        for gone in (whole[-1], whole[0]):
+            part = [one for one in whole if one != gone]
+            found = verdict(one_budget(), [*part, *runs(CLEAR)])
+            assert found.sentence.startswith(f"not judged: runs of the grid are missing ({gone.arm} {gone.lr:g})")
+        assert "runs of the grid are missing" in judged(one_budget(), compared(one_budget(), runs(CLEAR))[0]).sentence
 
     def test_runs_off_their_tokens_are_not_judged(self):
         broken = [replace(one, tokens=980) if (one.arm, one.seed) == ("standard", 3) else one for one in runs(CLEAR)]
@@ -198,7 +220,7 @@ class TestHolm:
 
     def test_p_and_interval_are_adjusted(self):
         both = plan(budgets=(1000,))
-        first, second, other = compared(both, self.two(CLEAR, VAGUE))
+        first, second, other = compared(both, grid(both) + self.two(CLEAR, VAGUE))
         ps = [sign_flip_p(one.pairs.differences) for one in (first, second)]
         assert [first.p, second.p] == ps
         assert [first.adjusted_p, second.adjusted_p] == holm(ps)

@@ -1,6 +1,7 @@
 """`twofold evaluate RUN --against OTHER` as a user types it."""
 
 import json
+import shutil
 from functools import cache
 from itertools import pairwise
 
@@ -104,6 +105,13 @@ def test_goals_have_mcnemars_test(goal_run, goal_files, tmp_path, capsys):
     assert told(capsys, other, "--against", goal_run)["verdict"] == "worse"
     out = said(capsys, goal_run, "--against", other).out
     assert f"exact match: only A right {exact['only_run_right']}, only B {exact['only_against_right']}\n" in out
+
+
+def test_runs_of_other_states_of_the_same_files_are_told(goal_run, tmp_path, capsys):
+    other = shutil.copytree(goal_run, tmp_path / "other")
+    task = json.loads((other / "task.json").read_text())
+    (other / "task.json").write_text(json.dumps(task | {"digest": "0" * 16}))
+    assert "were trained on different states of" in said(capsys, goal_run, "--against", other).err
 
 
 def said_alone(capsys, run):

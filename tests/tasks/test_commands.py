@@ -1,6 +1,9 @@
 """train, evaluate and predict as a user types them: what they print, and one line for every mistake."""
 
+import errno
 import json
+import os
+import re
 import shutil
 import sys
 
@@ -8,6 +11,7 @@ import pytest
 import torch
 
 from twofold.cli import main
+from twofold.tasks.goals import Goals
 
 QUICK = ["--steps", "3", "--batch-size", "8", "--evaluate-steps", "3"]
 
@@ -117,7 +121,7 @@ def test_a_finished_run_is_not_told_otherwise(goal_run, goal_files, tmp_path, ca
     assert main([*words, "--data", str(tmp_path)]) == 2
     said(capsys)
     for split in ("train", "dev", "test"):
-        (tmp_path / f"{split}.jsonl").write_bytes((goal_files / f"{split}.jsonl").read_bytes())
+        (tmp_path / f"{split}.jsonl").write_bytes((goal_files / f"{split}.jsonl").read_bytes() + b"\n")
     assert main([*words, "--data", str(tmp_path)]) == 2
     assert "a resumed run keeps the data it began with" in said(capsys)[1]
     assert (goal_run / "task.json").read_bytes() == before
@@ -239,6 +243,50 @@ def test_changed_data_is_not_gone_on_with(goal_files, tmp_path, capsys):
     # They can be scored, and whoever reads the scores is told.
     assert main(["evaluate", str(run), "--json"]) == 0
     assert said(capsys)[1].startswith("twofold: the files are not what the run was trained on")
+
+
+def test_data_that_moved_are_gone_on_with(goal_files, tmp_path, capsys):
+    data, run = shutil.copytree(goal_files, tmp_path / "data"), tmp_path / "run"
+    assert main(["train", "goals", "--data", str(data), "--out", str(run), "--json", *QUICK]) == 0
+    moved = data.rename(tmp_path / "moved")
+    said(capsys)
+    again = ["train", "goals", "--out", str(run), "--resume", "--json"]
+    assert main(again) == 2
+    assert "no such file" in said(capsys)[1]
+    assert main([*again, "--data", str(moved)]) == 0
+    # What is not the same is refused by its name.
+    assert main([*again, "--data", str(shutil.copytree(tmp_path / "run", tmp_path / "other"))]) == 2
+
+
+def test_scores_are_told_where_nothing_can_be_written(goal_run, monkeypatch, capsys):
+    def refuse(self, folder):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(folder / "index.safetensors"))
+
+    monkeypatch.setattr(Goals, "write_files", refuse)
+    assert main(["evaluate", str(goal_run), "--json"]) == 0
+    out, err = said(capsys)
+    assert json.loads(out)["scores"]
+    assert err == f"twofold: {goal_run} stays as it was: Read-only file system\n"
+
+
+def test_slots_inside_words_are_told(tmp_path, capsys):
+    lines = [
+        {"text": f"wake me at {n}am", "goal": "alarm", "slots": [{"name": "hour", "value": str(n)}]} for n in range(20)
+    ]
+    lines += [{"text": f"call me {n}", "goal": "call", "slots": [{"name": "who", "value": "me"}]} for n in range(20)]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    task = Goals.prepared(Goals.examples(tmp_path).train)
+    (doubt,) = task.doubts(Goals.examples(tmp_path).train)
+    assert re.fullmatch(r"\d+ of \d+ slots begin or end inside a word: found are whole words", doubt)
+    assert main(["train", "goals", "--data", str(tmp_path), "--out", str(tmp_path / "run"), *QUICK]) == 0
+    assert doubt in " ".join(said(capsys)[1].split())
+
+
+@pytest.mark.parametrize("lines", [["\ufeffturn it off\r\n", "play it\r\n"], ["turn it off\n", "play it"]])
+def test_lines_of_windows_are_lines(lines, goal_run, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", lines)
+    assert main(["predict", str(goal_run), "--json"]) == 0
+    assert [json.loads(line)["text"] for line in said(capsys)[0].splitlines()] == ["turn it off", "play it"]
 
 
 def test_a_line_that_cannot_be_read_is_named(goal_run, monkeypatch, capsys):

@@ -1,6 +1,7 @@
 """Retrieval: a small model finds more than chance does, its index comes back, and what is wrong is said."""
 
 import json
+import math
 import shutil
 
 import pytest
@@ -150,7 +151,7 @@ def test_an_index_is_searched_exactly(tmp_path):
 
 def searches(*relevant):
     documents = {name: Document(name, f"about {name}") for name in "abc"}
-    return [Search(Query(f"what of {' '.join(names)}", frozenset(names)), documents) for names in relevant]
+    return [Search(Query(f"what of {' '.join(names)}", dict.fromkeys(names, 1)), documents) for names in relevant]
 
 
 def test_a_batch_has_every_document_once_and_marks_what_is_also_right():
@@ -188,9 +189,12 @@ def test_counting_words_finds_what_shares_them():
 
 def test_scores_of_rankings_by_hand():
     documents = [Document(str(place), "") for place in range(3)]
-    queries = [Query("one", frozenset("1")), Query("none found", frozenset("2"))]
+    queries = [Query("one", {"1": 1}), Query("none found", {"2": 1})]
     scores = ranking_scores(queries, [[(documents[0], 0.5), (documents[1], 0.5)], []])
     assert scores == pytest.approx({"nDCG@10": 0.5 / torch.log2(torch.tensor(3.0)).item(), "RR@10": 0.25, "R@10": 0.5})
+    # The lesser of two relevant documents comes first: 1 + 3 / log2(3) instead of 3 + 1 / log2(3).
+    graded = ranking_scores([Query("graded", {"0": 1, "1": 3})], [[(documents[0], 0.5), (documents[1], 0.4)]])
+    assert graded["nDCG@10"] == pytest.approx((1 + 3 / math.log2(3)) / (3 + 1 / math.log2(3)))
 
 
 def test_the_embedded_set_is_the_default():

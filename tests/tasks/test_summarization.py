@@ -89,6 +89,14 @@ def test_any_script_is_scored(text):
     assert rouge(["nothing of it"], [Pair("x", text)])["rouge_1"] == 0
 
 
+@pytest.mark.parametrize("more", ["“{}”", "{} …", "{} – été", "Мир: {}"])
+def test_words_are_stemmed_whatever_stands_beside_them(more):
+    """Of texts of which one has other letters or marks, too."""
+    text = "Flooding families are moving houses"
+    assert rouge([text], [Pair("x", more.format("flooded family is moved house"))])["rouge_1"] > 60
+    assert rouge([more.format(text)], [Pair("x", more.format(text))])["rouge_2"] == pytest.approx(100)
+
+
 def test_bad_files_are_named(tmp_path):
     (tmp_path / "train.jsonl").write_text('{"text": "a"}\n', encoding="utf-8")
     with pytest.raises(ValueError, match=r"train.jsonl:1: missing field 'summary'"):

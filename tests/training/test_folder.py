@@ -123,6 +123,12 @@ def test_unfinished_runs_are_not_finished(tmp_path):
     assert not is_finished(tmp_path)
 
 
+def test_a_start_that_was_killed_before_its_lock_is_none(tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    with begun(tmp_path, fill=lambda: (tmp_path / "tokenizer.json").write_text("whole")):
+        assert (tmp_path / "metrics.jsonl").exists()
+
+
 def test_a_start_that_is_cut_short_is_none(tmp_path):
     """What belongs to a run is there before the folder is known as one; a new start takes its place."""
 

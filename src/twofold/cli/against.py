@@ -76,6 +76,9 @@ def _check_alike(chosen: Evaluate, other: Path) -> None:
             f"{chosen.run} was trained on {sources[0]}, and {other} on {sources[1]}: "
             "say with --data what both are to be scored on"
         )
+    states = {told.get("digest") for told in (ours, theirs)} - {None}
+    if chosen.data is None and len(states) > 1:
+        warn(f"twofold: {chosen.run} and {other} were trained on different states of {ours['data']}")
     # The same files may be read otherwise: for translation, from another language.
     if ours["choices"] != theirs["choices"]:
         kind, data = task_class(ours["task"]), chosen.data or (Path(ours["data"]) if ours["data"] else None)

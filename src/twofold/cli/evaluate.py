@@ -66,7 +66,10 @@ def run(words: Sequence[str]) -> int:
         for name, note in opened.task.notes().items():
             say(f"{name}: {note}")
     if chosen.data is None:
-        opened.task.write_files(chosen.run)
+        try:
+            opened.task.write_files(chosen.run)
+        except OSError as error:
+            warn(f"twofold: {chosen.run} stays as it was: {error.strerror}")
     return 0
 
 
@@ -74,9 +77,9 @@ def examples_for(chosen: Evaluate, opened: Any) -> list[Any]:
     """What an opened run is to be scored on."""
     from twofold.data.streaming import Streamed
 
-    if chosen.data is None and opened.has_changed_data():
-        warn("twofold: the files are not what the run was trained on: they have changed since")
     splits = opened.examples(chosen.data)
+    if chosen.data is None and opened.has_changed_data(splits):
+        warn("twofold: the files are not what the run was trained on: they have changed since")
     examples = getattr(splits, chosen.split)
     if chosen.split in splits.cut:
         warn(f"twofold: {chosen.split} is cut from train, for the data has none")

@@ -1,7 +1,7 @@
 """`twofold predict`: what a run makes of a text, and for goals what would be done about it."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -45,7 +45,7 @@ def run(words: Sequence[str]) -> int:
     actions = Actions.read(chosen.actions) if chosen.actions else Actions.of_run(chosen.run)
     if chosen.act and actions is None:
         raise ValueError(f"--act needs to know what to do: {chosen.run} has no actions.toml; name one with --actions")
-    texts: Any = [" ".join(chosen.text)] if chosen.text else (line.rstrip("\n") for line in sys.stdin)
+    texts: Any = [" ".join(chosen.text)] if chosen.text else _lines(sys.stdin)
     if chosen.text and not texts[0].strip():
         raise ValueError("text must say something, got an empty one")
     for number, text in enumerate(texts, 1):
@@ -63,6 +63,12 @@ def run(words: Sequence[str]) -> int:
         else:
             say("\n".join([opened.task.shown(prediction), *told]))
     return 0
+
+
+def _lines(file: Iterable[str]) -> Iterator[str]:
+    """Without what Windows puts at the start of a text and at the end of a line."""
+    for number, line in enumerate(file):
+        yield (line.removeprefix("\ufeff") if number == 0 else line).removesuffix("\n").removesuffix("\r")
 
 
 def _acted(actions: Any, prediction: dict[str, Any], act: bool) -> list[str]:

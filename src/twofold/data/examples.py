@@ -1,5 +1,6 @@
 """What a task reads: one small frozen class for each kind of example, and the three splits they come in."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -88,10 +89,10 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Words to search with, and the ids of the documents that should come up."""
+    """Words to search with, and how relevant documents are, by their ids: those that should come up, from 1 on."""
 
     text: str
-    relevant: frozenset[str]
+    relevant: Mapping[str, int]
 
 
 # Tensors do not compare to one bool, so a captioned image compares by identity.

@@ -22,6 +22,23 @@ def is_hub(data: Path | str | None) -> bool:
     return str(data).startswith(PREFIX)
 
 
+def settled(data: Path | str) -> str:
+    """The address as it means the same wherever one stands: a set that is a folder here, by its whole path."""
+    name = _name(data)
+    rest = str(data).removeprefix(PREFIX + name)
+    return PREFIX + (name if folder_of(data) is None else str(Path(name).resolve())) + rest
+
+
+def folder_of(data: Path | str) -> Path | None:
+    """The folder that an address names, if it names one."""
+    name = _name(data)
+    return Path(name) if name and Path(name).is_dir() else None
+
+
+def _name(address: Path | str) -> str:
+    return re.split("[:,]", str(address).removeprefix(PREFIX), maxsplit=1)[0]
+
+
 @dataclass(frozen=True, slots=True)
 class HubSet:
     address: str

@@ -131,8 +131,8 @@ def _question(path: Path, line: int, record: dict) -> Question:
 def read_retrieval(folder: Path | str) -> Retrieval:
     """`docs.jsonl` {"doc_id", "title"?, "text"}; `queries.train.jsonl` {"query_id", "text"}; `qrels.train.tsv`.
 
-    A judgement is query_id<TAB>doc_id<TAB>relevance; 0 is not relevant. A query may bring its own
-    "relevant": [doc_id, ...] instead.
+    A judgement is query_id<TAB>doc_id<TAB>relevance; 0 is not relevant, and a higher grade counts for more.
+    A query may bring its own "relevant": [doc_id, ...] instead.
     """
     folder = Path(folder)
     file = named(folder, "docs.jsonl")
@@ -160,31 +160,31 @@ def _queries(folder: Path, split: str, documents: dict[str, Document]) -> list[Q
     relevant = _judgements(judged, documents) if judged else {}
     queries, seen = [], set()
     for line, record in records_of(file):
-        names = []
+        names: dict[str, int] = {}
         # Whoever brings the judgement along needs no name.
         if "query_id" in record or "relevant" not in record:
             name = words_in(file, line, record, "query_id")
             if name in seen:
                 raise DataError(file, line, f"query_id {name!r} is there twice")
             seen.add(name)
-            names = relevant.pop(name, [])
+            names = relevant.pop(name, {})
             if names and judged and "relevant" in record:
                 raise DataError(file, line, f"query {name!r} is judged here and in {judged.name}: leave one out")
         if "relevant" in record:
-            names = [str(one) for one in field(file, line, record, "relevant", "list")]
+            names = {str(one): 1 for one in field(file, line, record, "relevant", "list")}
         strange = [one for one in names if one not in documents]
         if strange or not names:
             raise DataError(
                 file, line, f"unknown doc_id {strange[0]!r}" if strange else "query without a relevant document"
             )
-        queries.append(Query(words_in(file, line, record, "text"), frozenset(names)))
+        queries.append(Query(words_in(file, line, record, "text"), names))
     if relevant and judged:
         raise DataError(judged, None, f"judges query {next(iter(relevant))!r}, which {file.name} lacks")
     return queries
 
 
-def _judgements(path: Path, documents: dict[str, Document]) -> dict[str, list[str]]:
-    relevant: dict[str, list[str]] = {}
+def _judgements(path: Path, documents: dict[str, Document]) -> dict[str, dict[str, int]]:
+    relevant: dict[str, dict[str, int]] = {}
     for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
             continue
@@ -194,7 +194,7 @@ def _judgements(path: Path, documents: dict[str, Document]) -> dict[str, list[st
         if parts[1] not in documents:
             raise DataError(path, number, f"unknown doc_id {parts[1]!r}")
         if int(parts[2]) > 0:
-            relevant.setdefault(parts[0], []).append(parts[1])
+            relevant.setdefault(parts[0], {})[parts[1]] = int(parts[2])
     return relevant
 
 

@@ -104,7 +104,10 @@ def _flaws(plan: Plan, runs: Sequence[Record], arm: str, against: str) -> tuple[
     edges = [f"{grid.arm} {grid.best:g}" for grid in grids if grid.best is not None and not grid.is_interior]
     finals = [run for run in runs if run.phase == "final" and run.arm in (arm, against)]
     off = [f"{run.arm} seed {run.seed} saw {run.tokens:,} of {run.budget:,}" for run in finals if is_off_budget(run)]
+    there = {run.key for run in runs}
+    missing = [f"{key.arm} {key.lr:g}" for key in plan.grid() if key.arm in (arm, against) and key not in there]
     found = {
+        "runs of the grid are missing": missing,
         "the best learning rate is at the edge of the grid": edges,
         "runs did not see the tokens of their budget": off,
         "pairs were not made alike": unlike(runs, arm, against, plan.budgets),

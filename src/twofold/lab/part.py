@@ -14,6 +14,8 @@ def part_of(train: Sequence[Example], share: float, labels: Callable[[Example], 
     Those that bring a label which the others before them lack are drawn first, for nothing predicts a label that it has
     never seen. There may be more of them than the share.
     """
+    if share < 1 and len(train) == 1:
+        raise ValueError(f"share must be 1 where training has a single text, got {share}")
     order = list(range(len(train)))
     random.Random(0).shuffle(order)  # noqa: S311
     known: set[str] = set()

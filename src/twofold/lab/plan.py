@@ -72,6 +72,7 @@ class Plan:
         object.__setattr__(self, "arms", tuple(self.arms))
         self._check_primary()
         object.__setattr__(self, "grid_seeds", self.grid_seeds or (max(self.seeds) + 1,))
+        self._check_numbers("grid_seeds", 0)
         object.__setattr__(self, "grid_budgets", self.grid_budgets or self.budgets)
 
     @property

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from twofold.data.digest import digest_of_examples, digest_of_files
+from twofold.data.digest import digest_of, digest_of_examples
 from twofold.data.hub import is_hub
 from twofold.lab.arms import ARMS, build, config_of, parameters
 from twofold.lab.options import arm_of, check_metric, options_of
@@ -64,7 +64,7 @@ class Laboratory:
         self.longer = {int(times): self.task.longer(int(times)) for times in self.options.own.lengths}
         self.config = self.task.config(self.options.model)
         self.model_class = self.task.class_of(self.config)
-        self.data = digest_of_examples(self.splits) if data is None else digest_of_files(data)
+        self.data = digest_of_examples(self.splits) if data is None else digest_of(data, self.splits)
         self.tokens_a_step = self._tokens_a_step()
         # What cannot be built is found before the first run.
         self.sizes = {name: self._parameters(name) for name in plan.arms}

@@ -113,6 +113,13 @@ class Goals(Task[Utterance]):
         goal = self.state["goals"].index(example.goal or OUTSIDE)
         return {**features, "slot_labels": labels, "slot_places": [0, *inside, 0], "labels": goal}
 
+    def doubts(self, train: Sequence[Utterance]) -> list[str]:
+        """Slots are found in whole words."""
+        slots = [(one.text, slot) for one in train for slot in one.slots]
+        edges = ({at for word in short_words(text) for at in word} >= {slot.start, slot.end} for text, slot in slots)
+        inside = sum(not on_edges for on_edges in edges)
+        return [f"{inside} of {len(slots)} slots begin or end inside a word: found are whole words"] if inside else []
+
     def collate(self, batch: Sequence[Features]) -> dict[str, Tensor]:
         """With some slots' values renewed and some words hidden, anew every time.
 

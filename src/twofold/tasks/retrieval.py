@@ -197,7 +197,7 @@ def _measured(queries: Sequence[Query], rankings: Sequence[Ranking]) -> tuple[li
     """Measures, what is relevant and what was found, as ir-measures takes them; queries are named by their places."""
     from ir_measures import RR, Qrel, R, ScoredDoc, nDCG
 
-    truth = [Qrel(str(n), name, 1) for n, query in enumerate(queries) for name in query.relevant]
+    truth = [Qrel(str(n), name, grade) for n, query in enumerate(queries) for name, grade in query.relevant.items()]
     # By rank rather than score: the order among equals is then the ranking's, not that of names.
     found = [
         ScoredDoc(str(n), document.id, -float(rank))

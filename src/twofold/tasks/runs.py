@@ -11,7 +11,7 @@ from typing import Any
 
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from twofold.data.digest import digest_of_files
+from twofold.data.digest import digest_of
 from twofold.data.examples import Splits
 from twofold.data.hub import is_hub
 from twofold.disk import system_errors, write_whole
@@ -112,12 +112,10 @@ class Run:
         source = data or (Path(told["data"]) if told["data"] else None)
         return examples_of(type(self.task), source, told["choices"])
 
-    def has_changed_data(self) -> bool:
-        """Whether the files that the run was trained on are others by now."""
+    def has_changed_data(self, splits: Splits[Any]) -> bool:
+        """Whether what the run was trained on is something else by now: `splits` is what is there."""
         told = read_task(self.folder)
-        if told.get("digest") is None or not (data := Path(told["data"])).exists():
-            return False
-        return digest_of_files(data) != told["digest"]
+        return told.get("digest") is not None and told["digest"] != digest_of(Path(told["data"]), splits)
 
     def predict(self, text: str) -> dict[str, Any]:
         """What `twofold predict` prints with --json."""

@@ -92,10 +92,11 @@ def rouge_of_each(summaries: Sequence[str], examples: Sequence[Pair]) -> list[di
 
 
 class _AnyScript:
-    """rouge-score's own words, whose tokenizer knows a to z alone; what has other letters is cut into words here."""
+    """rouge-score's own words, stemmed, and beside them those with other letters than a to z, which it would drop."""
 
     def __init__(self, usual: Any) -> None:
         self.usual = usual
 
     def tokenize(self, text: str) -> list[str]:
-        return self.usual.tokenize(text) if text.isascii() else WORD.findall(text.lower())
+        words = WORD.findall(text.lower())
+        return [piece for word in words for piece in (self.usual.tokenize(word) if word.isascii() else [word])]

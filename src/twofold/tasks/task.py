@@ -125,6 +125,11 @@ class Task(ABC, Generic[Example]):
         """What must stand beside the scores for others to compare with them, a library's signature for one."""
         return {}
 
+    def doubts(self, train: Sequence[Example]) -> list[str]:
+        """What of a training split cannot be learned as it stands, a line each."""
+        del train
+        return []
+
     def tune(self, model: PreTrainedModel, dev: Sequence[Example]) -> None:
         """Set what is not learned by gradients, on the dev split, after training."""
         del model, dev

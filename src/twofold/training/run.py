@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from twofold.data.digest import digest_of_files
-from twofold.data.hub import is_hub
+from twofold.data.digest import digest_of
+from twofold.data.hub import is_hub, settled
 from twofold.data.streaming import Streamed
 from twofold.models.loading import device_named, load_as
 from twofold.tasks.options import ModelOptions
@@ -59,8 +59,8 @@ def train_task(
         raise ValueError(f"{data} has no {' and no '.join(lacking)} split, and training needs train and dev")
     told: dict[str, Any] = {
         "choices": asdict(given["choices"]) if given else {},
-        "data": None if data is None else str(data if is_hub(data) else data.resolve()),
-        "digest": None if data is None or is_hub(data) else digest_of_files(data),
+        "data": None if data is None else settled(data) if is_hub(data) else str(data.resolve()),
+        "digest": None if data is None else digest_of(data, splits),
         "settings": settings.as_json(),
     }
     if is_main_process():
@@ -79,6 +79,9 @@ def train_task(
     with begun(folder, force=force, resume=resume, fill=None if goes_on else partial(write, tuned=False)):
         if progress is not None and splits.cut:
             progress.note(f"{' and '.join(splits.cut)} are cut from train, for the data has none")
+        if progress is not None and not goes_on:
+            for doubt in task.doubts(splits.train):
+                progress.note(doubt)
         outcome = fit(
             model,
             rows,
@@ -120,10 +123,13 @@ def _check_same(folder: Path, name: str, options: ModelOptions, settings: Settin
     """Refuse to go on with a run that began otherwise."""
     before = read_task(folder)
     settings.check_same_run(before["settings"])
-    now = {"task": name, "options": asdict(options), "choices": told["choices"], "data": told["data"]}
+    now = {"task": name, "options": asdict(options), "choices": told["choices"]}
+    # Runs that began before digests were kept have none. Known data may have moved.
+    digest = before.get("digest")
+    if digest is None or digest != told["digest"]:
+        now["data"] = told["data"]
     for what, value in now.items():
         if before[what] != value:
             raise ValueError(f"a resumed run keeps the {what} it began with, {before[what]}, got {value}")
-    # Runs that began before digests were kept have none.
-    if before.get("digest") not in (None, told["digest"]):
+    if digest not in (None, told["digest"]):
         raise ValueError(f"a resumed run keeps the data it began with: files of {told['data']} have changed since")

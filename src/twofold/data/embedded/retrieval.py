@@ -142,6 +142,6 @@ def help_pages(seed: int = 0, train: int = 2400, dev: int = 200, test: int = 300
         template = rng.choice(portion(shuffled(lines(PAGES[title][1])), split))
         known = Lexicon({"name": Shared(words(DEVICES[device])), "lead": Shared(LEADS)})
         spoken = known.say(f"<lead> {template}", rng, split)
-        return Query(spoken.text, frozenset([f"{device}/{title}".replace(" ", "-").lower()]))
+        return Query(spoken.text, {f"{device}/{title}".replace(" ", "-").lower(): 1})
 
     return Retrieval(documents, draw_splits("retrieval", seed, (train, dev, test), make, lambda query: query.text))
