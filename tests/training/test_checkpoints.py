@@ -151,6 +151,13 @@ def test_leftovers_are_swept(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["step-000000001"]
 
 
+def test_files_of_a_killed_writer_are_swept_away(tmp_path):
+    for name in (".0123abcd-task.json", ".hidden", "task.json"):
+        (tmp_path / name).write_text("half")
+    durable.sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", "task.json"]
+
+
 def test_a_checkpoint_is_tensors_and_json(crashed):
     for path in (crashed / "crashed").rglob("*"):
         assert path.is_dir() or path.suffix in (".safetensors", ".json", ".jsonl") or path.name == "lock"

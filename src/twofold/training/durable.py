@@ -8,13 +8,14 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save_file
 from torch import Tensor
 
-from twofold.disk import flush, system_errors
+from twofold.disk import flush, is_aside, system_errors
 
 MANIFEST = "manifest.json"
 ASIDE = ".saving-"
@@ -58,9 +59,13 @@ def why_damaged(folder: Path) -> str | None:
 
 
 def sweep(parent: Path) -> None:
-    """Remove what unfinished writes left in `parent`."""
-    for path in parent.glob(ASIDE + "*"):
-        shutil.rmtree(path, ignore_errors=True)
+    """Remove what unfinished writes left in `parent`, folders and files."""
+    for path in parent.glob(".*"):
+        if path.name.startswith(ASIDE):
+            shutil.rmtree(path, ignore_errors=True)
+        elif is_aside(path):
+            with suppress(OSError):
+                path.unlink()
 
 
 def write_json(path: Path, content: Any) -> None:
