@@ -1,6 +1,6 @@
 """The results files as the Markdown tables of README.md and docs/results/speed.md.
 
-    .venv/bin/python benchmarks/tables.py benchmarks/results/*.json
+    .venv/bin/python benchmarks/tables.py benchmarks/results/h200-*.json
 
 Of attention and layers: what `auto` takes, ratio of split to standard time, forward + backward (attention: forward
 alone in brackets), with the spread. Of training and generation: ratio of tokens a second. Files of one bench and one

@@ -2,7 +2,7 @@
 
 Each is one small class over the seams of `SelfAttention`: `mapped` (linear maps of the input), `project` (what the
 kernels are given), `joined` (what becomes of the heads' outputs) and `start` (its own parameters' first values). All
-run on the kernels that split attention runs on, with every cache. `arms` says where each idea comes from.
+go through the function of split attention, with every cache. `arms` says where each idea comes from.
 
 What works on the heads' outputs does so after they are merged: a gradient that came back to the kernels in another
 layout than theirs is one that cuDNN gets silently wrong (`kernels.library`).

@@ -53,7 +53,7 @@ class TwofoldPreTrainedModel(PreTrainedModel):
         if lacking:
             raise ValueError(
                 f"the checkpoint has no weights for a token's own keys and values ({lacking[0]} and {len(lacking) - 1} "
-                'more): load it with attention="standard", or convert it'
+                'more): load it with attention="standard"'
             )
         return loaded if output_loading_info else model
 

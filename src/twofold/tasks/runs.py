@@ -118,7 +118,7 @@ class Run:
         return told.get("digest") is not None and told["digest"] != digest_of(Path(told["data"]), splits)
 
     def predict(self, text: str) -> dict[str, Any]:
-        """What `twofold predict` prints with --json."""
+        """What `twofold predict` prints with --json, less what it says of an action."""
         if not isinstance(text, str):
             raise ValueError(f"text must be a str, got {type(text).__name__}")
         return self.task.predict(self.model, readable(text))

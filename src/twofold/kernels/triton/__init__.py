@@ -1,1 +1,1 @@
-"""Fused split attention in Triton. Imported only when it is to run: nothing outside this folder imports triton."""
+"""Fused split attention in Triton. All but `plan` is imported only when it is to run: nothing else imports triton."""
