@@ -44,6 +44,12 @@ def test_what_lies_behind_links_is_known_too(tmp_path):
     assert before == digest_of_files(data)
     (elsewhere / "a.png").write_text("two")
     assert digest_of_files(data) != before
+    # What is hidden, and shown by a link.
+    (data / ".store").mkdir()
+    before = digest_of_files(data)
+    (data / "shown").symlink_to(data / ".store")
+    (data / ".store" / "b.png").write_text("three")
+    assert digest_of_files(data) != before
 
 
 def test_a_single_file_is_known_by_all_that_was_read_of_it(tmp_path):
@@ -65,6 +71,10 @@ def test_a_set_of_the_hub_is_known_where_it_is_a_folder(tmp_path, monkeypatch):
         assert settled(Path(told)) == told.replace("./h", "h").replace("hub:h", f"hub:{tmp_path / 'h'}")
     assert digest_of(Path("hub:owner/name"), None) is None
     assert settled("hub:owner/name:config,text=body") == "hub:owner/name:config,text=body"
+    # A path that no address could say.
+    (tmp_path / "a,b" / "h").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a,b")
+    assert settled("hub:h,text=body") == "hub:h,text=body"
 
 
 def test_an_embedded_set_is_known_by_its_examples():

@@ -120,6 +120,7 @@ def test_a_model_in_half_precision_takes_what_a_processor_gives(decoder, vision)
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found.float(), expected, atol=0.1 * expected.abs().max().item(), rtol=0)
     assert model.generate(images(), max_new_tokens=3, do_sample=False).shape[0] == 2
+    assert model.get_encoder() is model.get_encoder(modality="image") is model.encoder
 
 
 def test_a_checkpoint_without_own_weights_is_refused(tmp_path):

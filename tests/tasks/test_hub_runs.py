@@ -61,6 +61,27 @@ def test_a_resumed_run_is_the_uninterrupted_one(address, tmp_path):
     assert tiny.equal(tiny.weights(tmp_path / "cut"), tiny.weights(tmp_path / "whole"))
 
 
+def test_a_resumed_run_keeps_files_and_how_they_are_read(address, tmp_path, monkeypatch, capsys):
+    data = tmp_path / "set"
+    data.mkdir()
+    for name in ("train", "validation", "test"):
+        rows = [{"body": f"good {n}", "title": f"bad {n}", "label": "ab"[n % 2]} for n in range(20)]
+        (data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def train(columns, *more):
+        given = ["--data", f"hub:set,{columns}", "--out", "run", "--steps", "2", "--device", "cpu", "--json"]
+        code = main(["train", "classification", *given, *more])
+        return code, capsys.readouterr().err
+
+    monkeypatch.chdir(tmp_path)
+    assert train("text=body")[0] == 0
+    assert read_task(tmp_path / "run")["data"] == f"hub:{data},text=body"
+    assert train("text=body", "--resume")[0] == 0
+    assert "a resumed run keeps the data it began with" in train("text=title", "--resume")[1]
+    (data / "train.jsonl").write_text((data / "train.jsonl").read_text().replace("good 1", "worse 1"))
+    assert "have changed since" in train("text=body", "--resume")[1]
+
+
 def test_without_steps_a_stream_has_no_end(address, tmp_path, capsys):
     given = [word for word in words(address, tmp_path / "run") if word not in ("--steps", "6", "--evaluate-steps")]
     assert main(given) == 2

@@ -125,6 +125,11 @@ def test_unfinished_runs_are_not_finished(tmp_path):
 
 def test_a_start_that_was_killed_before_its_lock_is_none(tmp_path):
     (tmp_path / "checkpoints").mkdir()
+    # Somebody else's, for a start has nothing but that yet.
+    (tmp_path / "tokenizer.json").write_text("years")
+    with pytest.raises(ValueError, match="is not empty"):
+        prepare_folder(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
     with begun(tmp_path, fill=lambda: (tmp_path / "tokenizer.json").write_text("whole")):
         assert (tmp_path / "metrics.jsonl").exists()
 

@@ -25,7 +25,7 @@ def digest_of(data: Path, splits: Splits[Any]) -> str | None:
 def digest_of_files(folder: Path) -> str:
     """Of all files of a folder that are not hidden, nor in a run or an experiment below it."""
     # What is hidden no reader reads, and a file manager may leave it there.
-    files = [path for path in _below(folder) if not any(part[0] == "." for part in path.relative_to(folder).parts)]
+    files = [path for path in _below(folder) if path.name[0] != "."]
     made = {path.parent for path in files if path.name in MADE} - {folder}
     digest = hashlib.sha256()
     for path in sorted(path for path in files if made.isdisjoint(path.parents)):
@@ -43,7 +43,8 @@ def _below(folder: Path) -> Iterator[Path]:
             folders.clear()
             continue
         seen.add(real)
-        folders.sort()
+        # What is hidden must not hide what a link shows of it.
+        folders[:] = sorted(name for name in folders if name[0] != ".")
         yield from (path for name in names if (path := Path(here, name)).is_file())
 
 

@@ -25,8 +25,9 @@ def is_hub(data: Path | str | None) -> bool:
 def settled(data: Path | str) -> str:
     """The address as it means the same wherever one stands: a set that is a folder here, by its whole path."""
     name = _name(data)
-    rest = str(data).removeprefix(PREFIX + name)
-    return PREFIX + (name if folder_of(data) is None else str(Path(name).resolve())) + rest
+    whole = name if folder_of(data) is None else str(Path(name).resolve())
+    # What an address could not say stays as it was told.
+    return PREFIX + (name if re.search("[:,]", whole) else whole) + str(data).removeprefix(PREFIX + name)
 
 
 def folder_of(data: Path | str) -> Path | None:

@@ -114,7 +114,7 @@ class ImageEncoder(nn.Module):
         self.grid: Any = ConvolutionalGrid(config) if vision is None else None
         self.backbone = None if vision is None else AutoModel.from_config(vision)
         # Normed, or a fresh projection would whisper under positions that are added at full strength.
-        self.projection = nn.Sequential(
+        self.projection: Any = nn.Sequential(
             nn.Linear(config.channels[-1] if vision is None else _width_of(vision), self.width),
             nn.LayerNorm(self.width),
         )
@@ -123,7 +123,7 @@ class ImageEncoder(nn.Module):
         """(B, channels, H, W) to (B, S, width). Options are what generate() hands every encoder: maps of the inside."""
         del options
         # A processor gives float32 whatever the model is.
-        pixel_values = pixel_values.to(next(self.parameters()).dtype)
+        pixel_values = pixel_values.to(self.projection[1].weight.dtype)
         if self.backbone is not None:
             found = self.backbone(pixel_values=pixel_values).last_hidden_state
         else:
@@ -187,6 +187,11 @@ class CaptionerForConditionalGeneration(TwofoldPreTrainedModel, GenerationMixin)
 
     def set_input_embeddings(self, value: Any) -> None:
         self.decoder.set_input_embeddings(value)  # type: ignore[operator]
+
+    def get_encoder(self, modality: str | None = None) -> nn.Module:
+        """That of images, whichever is asked for: transformers would look for one of that name."""
+        del modality
+        return self.encoder
 
     @can_return_tuple
     def forward(

@@ -210,8 +210,11 @@ def _never_began(folder: Path) -> bool:
     names = {path.name for path in folder.iterdir() if not is_aside(path)}
     if not names:
         return True
-    was_locked = CHECKPOINTS in names and {path.name for path in (folder / CHECKPOINTS).iterdir()} <= {LOCK}
-    return was_locked and METRICS not in names and all(name.endswith(".json") for name in names - {CHECKPOINTS})
+    inside = [path.name for path in (folder / CHECKPOINTS).iterdir()] if CHECKPOINTS in names else None
+    if inside == [] and names == {CHECKPOINTS}:
+        # Cut short before its lock.
+        return True
+    return inside == [LOCK] and METRICS not in names and all(name.endswith(".json") for name in names - {CHECKPOINTS})
 
 
 def _is_run(folder: Path) -> bool:

@@ -60,7 +60,8 @@ def train_task(
     told: dict[str, Any] = {
         "choices": asdict(given["choices"]) if given else {},
         "data": None if data is None else settled(data) if is_hub(data) else str(data.resolve()),
-        "digest": None if data is None else digest_of(data, splits),
+        # What is streamed is too large to be gone through beforehand.
+        "digest": None if data is None or isinstance(splits.train, Streamed) else digest_of(data, splits),
         "settings": settings.as_json(),
     }
     if is_main_process():
@@ -124,9 +125,12 @@ def _check_same(folder: Path, name: str, options: ModelOptions, settings: Settin
     before = read_task(folder)
     settings.check_same_run(before["settings"])
     now = {"task": name, "options": asdict(options), "choices": told["choices"]}
-    # Runs that began before digests were kept have none. Known data may have moved.
+    # Runs that began before digests were kept have none. Known files may have moved; an address of the hub says besides
+    # how they are read.
     digest = before.get("digest")
-    if digest is None or digest != told["digest"]:
+    if is_hub(before["data"]):
+        before["data"] = settled(before["data"])
+    if digest is None or digest != told["digest"] or is_hub(before["data"]) or is_hub(told["data"]):
         now["data"] = told["data"]
     for what, value in now.items():
         if before[what] != value:
