@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import re
 import shutil
 import sys
 
@@ -254,8 +253,6 @@ def test_data_that_moved_are_gone_on_with(goal_files, tmp_path, capsys):
     assert main(again) == 2
     assert "no such file" in said(capsys)[1]
     assert main([*again, "--data", str(moved)]) == 0
-    # What is not the same is refused by its name.
-    assert main([*again, "--data", str(shutil.copytree(tmp_path / "run", tmp_path / "other"))]) == 2
 
 
 def test_scores_are_told_where_nothing_can_be_written(goal_run, monkeypatch, capsys):
@@ -275,9 +272,10 @@ def test_slots_inside_words_are_told(tmp_path, capsys):
     ]
     lines += [{"text": f"call me {n}", "goal": "call", "slots": [{"name": "who", "value": "me"}]} for n in range(20)]
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    task = Goals.prepared(Goals.examples(tmp_path).train)
-    (doubt,) = task.doubts(Goals.examples(tmp_path).train)
-    assert re.fullmatch(r"\d+ of \d+ slots begin or end inside a word: found are whole words", doubt)
+    train = Goals.examples(tmp_path).train
+    inside = sum(one.goal == "alarm" for one in train)
+    (doubt,) = Goals.prepared(train).doubts(train)
+    assert doubt == f"{inside} of {len(train)} slots begin or end inside a word: found are whole words"
     assert main(["train", "goals", "--data", str(tmp_path), "--out", str(tmp_path / "run"), *QUICK]) == 0
     assert doubt in " ".join(said(capsys)[1].split())
 

@@ -10,7 +10,7 @@ from twofold.data.examples import Slot, Tagged
 from twofold.tasks import tagging
 from twofold.tasks.ner import Names
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.spans import best_path
+from twofold.tasks.viterbi import best_path
 
 TAGS = ["O", "B-x", "I-x", "B-y", "I-y"]
 ALLOWED = torch.tensor([[why_not_bio(tag, before) is None for tag in TAGS] for before in (*TAGS, "O")])

@@ -1,7 +1,7 @@
 """Which model a task trains. Imports nothing: a command reads it for help."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,10 +36,15 @@ class ModelOptions:
         for name in ("dropout", "attention_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be from 0 to below 1, got {getattr(self, name)}")
-        for name, hint in get_type_hints(type(self)).items():
-            if get_origin(hint) is Literal and getattr(self, name) not in get_args(hint):
-                raise ValueError(f"{name} must be one of {', '.join(get_args(hint))}, got {getattr(self, name)!r}")
+        check_choices(self)
         for name in ("width", "layers", "heads"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
+
+
+def check_choices(options: Any) -> None:
+    """Raise where a field that takes one of several words has another."""
+    for name, hint in get_type_hints(type(options)).items():
+        if get_origin(hint) is Literal and getattr(options, name) not in get_args(hint):
+            raise ValueError(f"{name} must be one of {', '.join(get_args(hint))}, got {getattr(options, name)!r}")

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from twofold.data.examples import Utterance
-from twofold.tasks.spans import best_path
+from twofold.tasks.viterbi import best_path
 
 
 def slots_of_goals(train: Iterable[Utterance]) -> dict[str, list[str]]:

@@ -18,8 +18,8 @@ from twofold.models.configs import EncoderConfig
 from twofold.models.encoder import EncoderForTokenClassification
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.sizes import RATES, sized
-from twofold.tasks.spans import best_path
 from twofold.tasks.task import Features, Task, batches, check_labels
+from twofold.tasks.viterbi import best_path
 from twofold.tasks.words import Place, encoded, hidden, learned_tokenizer, split_words
 
 # Words that are read together. A longer sentence is read in pieces.

@@ -3,7 +3,9 @@
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal
+
+from twofold.tasks.options import check_choices
 
 # What may differ between the lives of one run: it does not change the order of the data, and of the weights only what
 # rounding and chance (dropout, hidden words) make of them.
@@ -124,9 +126,7 @@ class Settings:
             raise ValueError(f"seed must be below 2**64, got {self.seed}")
         if self.workers < 0:
             raise ValueError(f"workers must be at least 0, got {self.workers}")
-        for name, hint in get_type_hints(type(self)).items():
-            if get_origin(hint) is Literal and getattr(self, name) not in get_args(hint):
-                raise ValueError(f"{name} must be one of {', '.join(get_args(hint))}, got {getattr(self, name)!r}")
+        check_choices(self)
 
     def as_json(self) -> dict[str, Any]:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}

@@ -16,7 +16,7 @@ from twofold.bench.attention import Case, explain, rows_of
 from twofold.bench.tune import lines_of, merged
 from twofold.cli import say
 from twofold.cli.arguments import parse
-from twofold.cli.bench.results import Shape, check_file, measure, positive, times_table
+from twofold.cli.bench.results import BenchOptions, check_file, measure, positive, times_table
 from twofold.kernels.choices import BACKENDS, LINES, write
 
 # batch, query heads, key/value heads, tokens, head width
@@ -36,7 +36,7 @@ SUITE = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attention(Shape):
+class Attention(BenchOptions):
     """Measure split attention against the fastest standard attention of this machine.
 
     Every combination of the lists is measured, forward alone and forward with backward. A ratio is the split's time

@@ -11,11 +11,11 @@ import torch
 from twofold.bench.decode import rows_of
 from twofold.bench.models import standard_config
 from twofold.cli.arguments import parse
-from twofold.cli.bench.results import Shape, measure, positive, speeds_table
+from twofold.cli.bench.results import BenchOptions, measure, positive, speeds_table
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decode(Shape):
+class Decode(BenchOptions):
     """Measure how many tokens a second a small decoder generates with a cache, split against standard.
 
     Parameters are equal and the cache, a static one of transformers', is the same. Standard is the faster of two: run

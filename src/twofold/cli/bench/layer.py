@@ -13,11 +13,11 @@ from twofold.bench.layer import LayerCase, rows_of
 from twofold.bench.models import standard_config
 from twofold.cli.arguments import parse
 from twofold.cli.bench.attention import SUITE
-from twofold.cli.bench.results import Shape, measure, positive, times_table
+from twofold.cli.bench.results import BenchOptions, measure, positive, times_table
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layer(Shape):
+class Layer(BenchOptions):
     """Measure one compiled transformer layer, split against standard at equal parameters.
 
     A layer is norm, projections, QK-norm, rotary positions, attention and output, then norm and a feed-forward of two

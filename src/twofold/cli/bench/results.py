@@ -20,7 +20,7 @@ Rows = Iterator[dict[str, object]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape:
+class BenchOptions:
     """Options of every bench."""
 
     dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32"
@@ -74,7 +74,7 @@ def positive(**numbers: tuple[int, ...]) -> None:
 
 
 def measure(
-    chosen: Shape, works: Sequence[tuple[str, Callable[[], Rows]]], show: Callable[[Iterable[dict]], Table]
+    chosen: BenchOptions, works: Sequence[tuple[str, Callable[[], Rows]]], show: Callable[[Iterable[dict]], Table]
 ) -> dict:
     """Run every (name, work) under a bar; write and print what they found."""
     rows: list[dict] = []

@@ -10,11 +10,11 @@ import torch
 from twofold.bench.models import standard_config
 from twofold.bench.training import rows_of
 from twofold.cli.arguments import parse
-from twofold.cli.bench.results import Shape, measure, positive, speeds_table
+from twofold.cli.bench.results import BenchOptions, measure, positive, speeds_table
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training(Shape):
+class Training(BenchOptions):
     """Measure how many tokens a second a small decoder trains on, split against standard at equal parameters.
 
     Forward, backward and AdamW, compiled, in mixed precision unless --dtype is float32. The GPU results use
