@@ -5,20 +5,24 @@ BIN := .venv/bin
 READY := .venv/.ready
 # The same tools with the oldest transformers that the models support.
 OLDEST := .venv-oldest
+# And with another torch than constraints.txt names, the oldest unless told.
+TORCH ?= 2.11.0
+OTHER := .venv-torch-$(TORCH)
 # What the tests run besides Python: g++ compiles what torch.compile writes.
 PROGRAMS := g++
 
-.PHONY: help setup system demo examples test test-oldest check bench docs clean
+.PHONY: help setup system demo examples test test-oldest test-torch check bench docs clean
 
 help:
 	@echo "make demo    set up .venv, then train split_kv and standard on the embedded goals, compare and use them"
 	@echo "make test    set up .venv (and g++, if root), then run every test"
 	@echo "make test-oldest   set up .venv-oldest, then run the model tests with the oldest transformers supported"
+	@echo "make test-torch   every test with the oldest torch supported, or with TORCH=2.15.0 (with CUDA, some gigabytes)"
 	@echo "make examples   the sources' worked examples with split attention"
 	@echo "make check   linter, formatter, types, import contracts"
 	@echo "make bench   split against standard attention on this machine"
 	@echo "make docs    build the documentation into site/"
-	@echo "make setup   only .venv;   make system   only the system's packages;   make clean   remove both .venvs and build files"
+	@echo "make setup   only .venv;   make system   only the system's packages;   make clean   remove all .venvs and build files"
 
 setup: $(READY)
 
@@ -54,12 +58,23 @@ test: setup system
 test-oldest: $(OLDEST)/.ready system
 	@$(OLDEST)/bin/pytest --numprocesses auto --dist loadscope tests/models tests/outside
 
-$(OLDEST)/.ready: pyproject.toml constraints.txt
-	@test -x $(OLDEST)/bin/pip || $(PYTHON) -m venv $(OLDEST)
-	@grep -vE '^(transformers|huggingface_hub)==' constraints.txt > $(OLDEST)/constraints.txt
-	@echo "Installing Twofold and its tools into $(OLDEST) (once, a few minutes)"
-	@$(OLDEST)/bin/pip install --quiet --disable-pip-version-check --constraint $(OLDEST)/constraints.txt --editable '.[dev]' 'transformers==5.17.*'
+test-torch: $(OTHER)/.ready system
+	@$(OTHER)/bin/pytest --numprocesses auto --dist loadscope
+
+# A .venv of its own: where, which pins of constraints.txt it leaves out, what it installs instead.
+define another
+	@test -x $(1)/bin/pip || $(PYTHON) -m venv $(1)
+	@grep -vE '^($(2))==' constraints.txt > $(1)/constraints.txt
+	@echo "Installing Twofold and its tools into $(1) (once, a few minutes)"
+	@$(1)/bin/pip install --quiet --disable-pip-version-check --constraint $(1)/constraints.txt --editable '.[dev]' '$(3)'
 	@touch $@
+endef
+
+$(OLDEST)/.ready: pyproject.toml constraints.txt
+	$(call another,$(OLDEST),transformers|huggingface_hub,transformers==5.17.*)
+
+$(OTHER)/.ready: pyproject.toml constraints.txt
+	$(call another,$(OTHER),torch|triton,torch==$(TORCH))
 
 check: setup
 	$(BIN)/ruff check .
@@ -74,4 +89,4 @@ docs: setup
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "site/index.html"
 
 clean:
-	rm -rf .venv $(OLDEST) site build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv $(OLDEST) .venv-torch-* site build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -168,7 +168,8 @@ def _attended(
 
 
 def _shaped(out: Tensor, query: Tensor) -> Tensor:
-    return out.view(*query.shape[:3], -1).to(query.dtype)
+    # The view comes last: what a conversion that changes nothing returns has no gradient in torch 2.11's compiler.
+    return out.to(query.dtype).view(*query.shape[:3], -1)
 
 
 def _flat(query: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
