@@ -1,11 +1,13 @@
 """torch.compile keeps one graph, torch.export keeps dynamic sizes, checkpointing and the op's own contract hold."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
 from tests.kernels.portable import PORTABLE
-from twofold import self_weight, split_attention
+from twofold import SplitSelfAttention, self_weight, split_attention
 from twofold.kernels import ops
 
 
@@ -174,12 +176,63 @@ def test_the_reference_has_second_derivatives():
     assert torch.autograd.gradgradcheck(lambda *t: split_attention(*t, is_causal=True, backend="reference"), inputs)
 
 
-def test_activation_checkpointing_changes_nothing():
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("backend", ["auto", *PORTABLE])
+def test_activation_checkpointing_changes_nothing(backend, reentrant):
     inputs = five()
-    plain = torch.autograd.grad(split_attention(*inputs, is_causal=True).square().sum(), inputs)
-    saved = checkpoint(lambda *t: split_attention(*t, is_causal=True), *inputs, use_reentrant=False)
-    for ours, theirs in zip(torch.autograd.grad(saved.square().sum(), inputs), plain, strict=True):
-        torch.testing.assert_close(ours, theirs, atol=0, rtol=0)
+
+    def attend(*tensors):
+        return split_attention(*tensors, is_causal=True, backend=backend)
+
+    plain = torch.autograd.grad(attend(*inputs).square().sum(), inputs)
+    checkpoint(attend, *inputs, use_reentrant=reentrant).square().sum().backward()
+    for ours, theirs in zip(inputs, plain, strict=True):
+        torch.testing.assert_close(ours.grad, theirs, atol=0, rtol=0)
+
+
+@pytest.mark.usefixtures("_fresh_compiler")
+@pytest.mark.parametrize("changed", range(5))
+def test_what_changes_in_place_after_a_compiled_call_changes_no_gradient(changed):
+    inputs = five()
+
+    def loss(*tensors, in_place):
+        seen = [tensor * 2 for tensor in tensors]
+        out = split_attention(*seen, is_causal=True, backend="dense")
+        later = seen[changed].mul_(3) if in_place else seen[changed] * 3
+        return out.square().sum() + later.sum()
+
+    compiled = torch.compile(partial(loss, in_place=True), fullgraph=True, backend="aot_eager")
+    expected = torch.autograd.grad(loss(*inputs, in_place=False), inputs)
+    for ours, theirs in zip(torch.autograd.grad(compiled(*inputs), inputs), expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.usefixtures("_fresh_compiler")
+def test_a_long_text_takes_linear_memory_when_compiled_too():
+    inputs, found = five(T=1024), []
+
+    def look(graph, _):
+        found.extend(str(node.target) for node in graph.graph.nodes)
+        return graph.forward
+
+    torch.compile(lambda *t: split_attention(*t, is_causal=True), fullgraph=True, backend=look)(*inputs)
+    assert any("twofold.attend_with_own" in target for target in found)
+
+
+@pytest.mark.usefixtures("_fresh_compiler")
+def test_a_mask_of_one_size_fits_what_has_any():
+    class Masked(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attend = SplitSelfAttention(16, 4)
+            self.register_buffer("mask", torch.ones(6, 6, dtype=torch.bool).tril())
+
+        def forward(self, x):
+            return self.attend(x, attn_mask=self.mask)[0]
+
+    model, x = Masked(), torch.randn(2, 6, 16)
+    compiled = torch.compile(model, fullgraph=True, dynamic=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x), model(x))
 
 
 @pytest.mark.usefixtures("_fresh_compiler")

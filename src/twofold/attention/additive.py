@@ -38,7 +38,7 @@ class AdditiveAttention(nn.Module):
                 found = getattr(attn_mask, "dtype", type(attn_mask).__name__)
                 raise ValueError(f"attn_mask must be a bool tensor (True = may attend), got {found}")
             sizes = zip(reversed(attn_mask.shape), reversed(scores.shape), strict=False)
-            if attn_mask.dim() > 3 or any(one not in (1, whole) for one, whole in sizes):
+            if attn_mask.dim() > 3 or any(one != 1 and one != whole for one, whole in sizes):
                 raise ValueError(f"attn_mask must broadcast to {tuple(scores.shape)}, got {tuple(attn_mask.shape)}")
             scores = scores.masked_fill(~attn_mask, -math.inf)
             empty = ~attn_mask.any(-1, keepdim=True)

@@ -157,7 +157,8 @@ def choose(call: Call) -> Choice:
         return Choice(Backend.REFERENCE, "a dimension is 0")
     if call.has_tangent:
         return Choice(Backend.REFERENCE, "only the reference can be differentiated forwards")
-    if call.softcap is None and torch.compiler.is_exporting():
+    # Not by torch.compiler.is_exporting(), which in torch 2.11 is true of all that is compiled.
+    if call.softcap is None and torch.compiler._is_exporting_flag:
         return Choice(Backend.COLUMNS, "what is exported must serve every length, and where nobody knows this package")
     on_gpu = call.query.is_cuda and fused.why_not(call) is None
     if call.softcap is not None and not on_gpu:

@@ -8,7 +8,7 @@ B batch, Hq query heads, Hkv key/value heads, T queries, S keys, D key width, Dv
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import torch
 from torch import Tensor
@@ -44,10 +44,14 @@ def have_tangents(*tensors: Tensor | None) -> bool:
         return True
 
 
-def check_tangents(*tensors: Tensor | None) -> None:
-    """Refuse what an op of ours, in its backward, would drop without a word: a tangent that comes with the gradient."""
+def without_tangents(*tensors: Tensor | None) -> tuple[Any, ...]:
+    """What a backward of ours is given. A tangent among it, which the op would drop without a word, is refused.
+
+    All at once, because a checkpoint hands out what was saved a single time.
+    """
     if have_tangents(*tensors):
         raise NotImplementedError('forward-mode gradients of a gradient need backend="reference"')
+    return tensors
 
 
 class Call(NamedTuple):
@@ -274,7 +278,7 @@ def _checked_mask(mask: Tensor | None, query: Tensor, full: tuple[int, ...]) -> 
     if mask.layout != torch.strided or mask.is_nested:
         raise ValueError(f"attn_mask must be a dense tensor, got layout {mask.layout}")
     shape = (1,) * (4 - mask.dim()) + tuple(mask.shape)
-    if mask.dim() > 4 or any(have not in (1, want) for have, want in zip(shape, full, strict=True)):
+    if mask.dim() > 4 or any(have != 1 and have != want for have, want in zip(shape, full, strict=True)):
         raise ValueError(f"attn_mask must broadcast to (B, Hq, T, S) = {full}, got {tuple(mask.shape)}")
     if mask.dtype == torch.float64 and query.dtype != torch.float64:
         # What is finite stays finite: float32 would turn a float64's most negative number into -inf.

@@ -57,10 +57,9 @@ def forward(call: Call) -> Tensor:
     query, key, value, self_key, self_value = call.query, call.key, call.value, *call.own_pair()
     bias, empty = _masks(call)
     if call.wants_gradient and torch.compiler.is_compiling():
-        # Which takes no tensor twice, though a caller may well pass one as key and value.
-        query, key, value, self_key, self_value = (
-            one.view_as(one) for one in (query, key, value, self_key, self_value)
-        )
+        # Which takes no tensor twice, though a caller may well pass one as key and value; and does not notice that one
+        # is changed in place before the backward pass reads what was saved of it.
+        query, key, value, self_key, self_value = (one.clone() for one in (query, key, value, self_key, self_value))
     attend = _Attend.apply if call.wants_gradient else _attend
     return attend(query, key, value, self_key, self_value, bias, empty, call.keys - call.queries, call.scale)
 

@@ -9,7 +9,7 @@ import os
 import torch
 from torch import Tensor
 
-from twofold.kernels.checks import Call, check_tangents
+from twofold.kernels.checks import Call, without_tangents
 from twofold.kernels.installed import is_installed
 from twofold.kernels.parts import empty_heads
 from twofold.kernels.triton.plan import Plan, softmax_numbers
@@ -144,8 +144,7 @@ def _keep(ctx, inputs, output) -> None:  # noqa: ANN001
 
 
 def _backward(ctx, grad, _grad_softmax):  # noqa: ANN001, ANN202
-    check_tangents(grad, *ctx.saved_tensors)
-    grads = fused_attend_backward(grad, *ctx.saved_tensors, *ctx.options)
+    grads = fused_attend_backward(*without_tangents(grad, *ctx.saved_tensors), *ctx.options)
     return *grads, *(None,) * 8
 
 

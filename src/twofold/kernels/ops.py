@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from twofold.kernels import parts
-from twofold.kernels.checks import check_tangents
+from twofold.kernels.checks import without_tangents
 from twofold.kernels.library import lse_dtype
 
 
@@ -80,8 +80,7 @@ def _keep(ctx, inputs, output) -> None:  # noqa: ANN001
 
 
 def _backward(ctx, grad, _grad_lse):  # noqa: ANN001, ANN202
-    check_tangents(grad, *ctx.saved_tensors)
-    grads = attend_with_own_backward(grad, *ctx.saved_tensors, *ctx.options)
+    grads = attend_with_own_backward(*without_tangents(grad, *ctx.saved_tensors), *ctx.options)
     return *grads, None, None, None, None, None
 
 
@@ -141,8 +140,7 @@ def _keep_around(ctx, inputs, output) -> None:  # noqa: ANN001
 
 
 def _backward_around(ctx, grad, *_):  # noqa: ANN001, ANN002, ANN202
-    check_tangents(grad, *ctx.saved_tensors)
-    return *attend_around_backward(grad, *ctx.saved_tensors, *ctx.options), None, None
+    return *attend_around_backward(*without_tangents(grad, *ctx.saved_tensors), *ctx.options), None, None
 
 
 attend_around.register_autograd(_backward_around, setup_context=_keep_around)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from twofold.kernels import fused
-from twofold.kernels.checks import check_tangents, have_tangents
+from twofold.kernels.checks import have_tangents, without_tangents
 from twofold.kernels.parts import empty_heads
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -97,8 +97,8 @@ def _keep(ctx, inputs, output) -> None:  # noqa: ANN001
 
 
 def _backward(ctx, grad_query, grad_key, grad_self_key):  # noqa: ANN001, ANN202
-    check_tangents(grad_query, grad_key, grad_self_key, *ctx.saved_tensors)
-    query, key, self_key, query_gain, key_gain, cos, sin = ctx.saved_tensors
+    grads = grad_query, grad_key, grad_self_key
+    *_, query, key, self_key, query_gain, key_gain, cos, sin = without_tangents(*grads, *ctx.saved_tensors)
     own = None if self_key is None else grad_self_key
     *grads, of_query_gain, of_key_gain = turned_backward(
         grad_query, grad_key, own, query, key, self_key, query_gain, key_gain, cos, sin, ctx.eps
