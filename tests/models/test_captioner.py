@@ -259,3 +259,17 @@ def test_shapes_are_described_at_places_never_seen(decoder):
     found = model.eval().generate(pixel_values=unseen, max_new_tokens=4, do_sample=False)
     right = (found[:, 1:] == expected).all(1).float().mean()
     assert right >= 0.98, f"{right:.3f} of {len(unseen)} captions are right"
+
+
+@pytest.mark.parametrize("decoder", ["split_kv modern", "lstm additive"])
+def test_what_is_asked_of_the_whole_reaches_the_decoder(decoder, tmp_path):
+    model = built(decoder)
+    assert model.config.pad_token_id == model.config.decoder.pad_token_id
+    model.save_pretrained(tmp_path)
+    again = CaptionerForConditionalGeneration.from_pretrained(
+        tmp_path, output_attentions=True, output_hidden_states=True, attn_implementation="eager"
+    )
+    found = again(images(), decoder_input_ids=caption(), use_cache=False)
+    assert found.cross_attentions is not None
+    assert found.decoder_hidden_states is not None
+    torch.testing.assert_close(found.logits, model(images(), decoder_input_ids=caption()).logits)

@@ -77,3 +77,8 @@ def test_moves_may_be_as_far_apart_as_they_like(far):
     torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=1e-5)
     assert scores.grad.isfinite().all()
     assert moves.grad.isfinite().all()
+
+
+def test_only_the_usual_mark_is_no_label():
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        chain_loss(torch.randn(1, 3, LABELS), torch.tensor([[0, 1, -1]]), torch.zeros(LABELS + 1, LABELS))

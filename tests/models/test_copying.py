@@ -173,3 +173,9 @@ def test_a_source_without_tokens_cannot_be_copied():
     made = model()
     with pytest.raises(ValueError, match="copies needs the source's tokens: give input_ids, or encoder_outputs with"):
         made(inputs_embeds=torch.randn(2, 4, 32), decoder_input_ids=answer())
+
+
+def test_copies_need_the_tokens_that_the_decoder_reads():
+    made, ids = model(), tokens()
+    with pytest.raises(ValueError, match="copies needs the tokens that the decoder reads"):
+        made(ids, decoder_inputs_embeds=made.get_input_embeddings()(ids))

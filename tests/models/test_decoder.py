@@ -163,3 +163,30 @@ def test_tokens_or_vectors_but_one_of_them():
     for given in ({}, {"input_ids": ids, "inputs_embeds": vectors}):
         with pytest.raises(ValueError, match="give exactly one of input_ids and inputs_embeds"):
             made(**given)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sliding_window": 1}, "sliding_window must be at least 2, got 1"),
+        ({"pad_token_id": -1}, "pad_token_id must be a token"),
+        ({"norm_eps": -1.0}, "norm_eps must be a finite number"),
+        ({"pooling": "evil"}, "pooling must be one of"),
+    ],
+)
+def test_what_a_configuration_refuses_a_checkpoint_cannot_be_told(change, message, tmp_path):
+    model().save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        DecoderForCausalLM.from_pretrained(tmp_path, **change)
+
+
+@pytest.mark.parametrize(("window", "kinds"), [(None, "full_attention"), (4, "sliding_attention")])
+def test_layers_are_all_of_the_kind_that_the_window_says(window, kinds):
+    assert config(sliding_window=window, layer_types=[kinds] * 2).layer_types == [kinds] * 2
+    with pytest.raises(ValueError, match=f"layer_types must all be {kinds}, as sliding_window says, got"):
+        config(sliding_window=window, layer_types=["full_attention", "sliding_attention"])
+
+
+def test_heads_of_an_odd_width_cannot_turn():
+    with pytest.raises(ValueError, match="head_dim must be even for rotary positions, got 7"):
+        config(hidden_size=28, num_attention_heads=4, head_dim=None)

@@ -285,6 +285,9 @@ def test_sentence_embeddings_learn_which_document_is_theirs(temperature):
     also = torch.tensor([[False, True, False], [False, True, False]])
     expected = torch.nn.functional.cross_entropy(nearness[:, [0, 2]], torch.tensor([1, 0]))
     torch.testing.assert_close(model(sentences, **given, also_right=also).loss, expected)
+    # A whole table of what is right has a sentence's own document in it.
+    also[[0, 1], given["labels"]] = True
+    torch.testing.assert_close(model(sentences, **given, also_right=also).loss, expected)
     assert model(sentences).loss is None
 
 
@@ -318,3 +321,17 @@ def test_learned_positions_end_somewhere(kind):
     assert model(tokens(T=9)).last_hidden_state.shape == (2, 9, 32)
     with pytest.raises(ValueError, match="positions must lie below max_position_embeddings 9, got 9"):
         model(tokens(T=10))
+
+
+def test_cues_of_padding_add_nothing_once_its_vector_has_learned():
+    model, ids = made(EncoderForMaskedLM), tokens()
+    with torch.no_grad():
+        model.model.embedding.tokens.weight[model.config.pad_token_id] = 1.0
+    nothing = torch.full((*ids.shape, 2), model.config.pad_token_id)
+    torch.testing.assert_close(model(ids, cue_ids=nothing).logits, model(ids).logits, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("cls", [AutoModelForSequenceClassification, AutoModelForTokenClassification, EncoderForGoal])
+def test_no_labels_are_too_few(cls):
+    with pytest.raises(ValueError, match="num_labels must be at least 1, got 0"):
+        made(cls, num_labels=0, num_slot_labels=2)

@@ -66,6 +66,17 @@ def test_weights_in_several_files(tmp_path):
         twofold.load(tmp_path)
 
 
+@pytest.mark.parametrize("elsewhere", ["../outside.safetensors", "/outside.safetensors", ["a"], 1])
+def test_weights_outside_of_the_folder_are_refused(elsewhere, tmp_path):
+    MODELS["decoder"]().save_pretrained(tmp_path, max_shard_size="1KB")
+    index = tmp_path / "model.safetensors.index.json"
+    told = json.loads(index.read_text())
+    told["weight_map"] = dict.fromkeys(told["weight_map"], elsewhere)
+    index.write_text(json.dumps(told))
+    with pytest.raises(ValueError, match="must name files of its own folder, got"):
+        twofold.load(tmp_path)
+
+
 def test_loading_draws_no_bar(saved, capfd):
     twofold.load(saved)
     assert capfd.readouterr() == ("", "")
@@ -110,7 +121,12 @@ def cut(path, size):
         (lambda f: cut(f / "model.safetensors", 5), "model.safetensors is damaged or cut off"),
         (lambda f: cut(f / "model.safetensors", 0), "model.safetensors is damaged or cut off"),
         (lambda f: without(f, "feed_forward.up"), "lacks model.layers.0.feed_forward.up.weight"),
-        (lambda f: without(f, "self_key"), "no weights for a token's own keys and values"),
+        (lambda f: without(f, "self_key"), "no weights for a token's own keys and values.*attention=.standard"),
+        (lambda f: (f / "adapter_config.json").write_text("{}"), "holds an adapter .* merge it"),
+        (lambda f: changed(f, attn_implementation="somebody/kernel"), "attn_implementation must be one of eager, sdpa"),
+        (lambda f: changed(f, part={"_attn_implementation": "a/b"}), "attn_implementation must be one of eager, sdpa"),
+        (lambda f: (f / "config.json").write_text("[" * 10**5), "config.json is not readable"),
+        (lambda f: changed(f, layer_types=["chunked_attention"]), "layer_types must all be full_attention"),
     ],
 )
 def test_what_cannot_be_loaded_is_refused(saved, harm, message):

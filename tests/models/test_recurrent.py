@@ -14,6 +14,7 @@ from transformers import (
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
+    DynamicCache,
 )
 from transformers.generation.streamers import BaseStreamer
 
@@ -379,3 +380,21 @@ def test_sizes_alone_suffice():
     assert (made.pad_token_id, made.bos_token_id, made.eos_token_id, made.decoder_start_token_id) == (0, 1, 2, 1)
     assert (made.attention, made.pooling, made.teacher_forcing) == ("additive", "last", 1.0)
     assert RecurrentConfig(bidirectional=True).pooling == "mean"
+
+
+def test_several_texts_in_a_row_are_refused():
+    made, ids = model(), tokens()
+    packed = torch.tensor([[0, 1, 2, 3, 4, 0, 1, 2, 3]])
+    with pytest.raises(ValueError, match="position_ids must not start anew within a row"):
+        made(ids, position_ids=packed)
+    # Positions of padding mean nothing.
+    mask = torch.ones_like(ids)
+    mask[:, :5] = 0
+    torch.testing.assert_close(
+        made(ids, position_ids=packed, attention_mask=mask).logits, made(ids, attention_mask=mask).logits
+    )
+
+
+def test_a_cache_of_keys_and_values_is_refused():
+    with pytest.raises(ValueError, match="past_key_values must be a RecurrentCache for a recurrent model, got Dynamic"):
+        model()(tokens(), past_key_values=DynamicCache())

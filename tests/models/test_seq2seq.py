@@ -145,3 +145,8 @@ def test_the_base_model_of_2017_has_63_million_parameters():
     with torch.device("meta"):
         count = Seq2SeqForConditionalGeneration(made).num_parameters()
     assert round(count / 1e6, 1) == 63.1
+
+
+def test_a_decoder_without_anything_to_read_is_told_so():
+    with pytest.raises(ValueError, match="give decoder_input_ids, decoder_inputs_embeds or labels"):
+        model()(tokens())

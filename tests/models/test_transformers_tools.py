@@ -12,6 +12,7 @@ from transformers import (
 )
 
 from tests.models.test_every_family import CASES, FAMILIES
+from tests.models.test_recurrent import model as recurrent_model
 from twofold.models import DecoderConfig, EncoderConfig
 from twofold.models.decoder import DecoderForSequenceClassification, DecoderForTokenClassification
 from twofold.models.encoder import EncoderForSequenceClassification, EncoderForTokenClassification
@@ -129,3 +130,15 @@ def test_accumulated_batches_of_a_classifier_are_their_mean(tmp_path):
         trained(model, rows, tmp_path, per_device_train_batch_size=size, gradient_accumulation_steps=steps)
         found.append({name: parameter.detach() for name, parameter in model.named_parameters()})
     torch.testing.assert_close(found[1], found[0], atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("model", [FAMILIES["decoder"], recurrent_model], ids=["decoder", "recurrent"])
+def test_smoothed_labels_are_those_of_next_tokens(model, tmp_path):
+    """The Trainer shifts labels for the language models that it knows."""
+    made, rows = model(), rows_of("decoder", 4)
+    batch = {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
+    expected = torch.nn.functional.cross_entropy(
+        made(batch["input_ids"]).logits[:, :-1].flatten(0, 1), batch["labels"][:, 1:].flatten(), label_smoothing=0.1
+    )
+    (loss,) = trained(made, rows, tmp_path, label_smoothing_factor=0.1, per_device_train_batch_size=4)
+    assert loss == pytest.approx(expected.item(), rel=1e-3)

@@ -1,6 +1,7 @@
 """Models as transformers classes. Importing this makes the Auto classes know them."""
 
 import transformers as _transformers
+from transformers.models.auto import modeling_auto as _modeling_auto
 
 from twofold.models import captioner as _captioner
 from twofold.models import decoder as _decoder
@@ -65,3 +66,7 @@ for _config, _classes in AUTO.items():
     _transformers.AutoConfig.register(_config.model_type, _config)
     for _name, _class in _classes.items():
         getattr(_transformers, _name).register(_config, _class)
+    if "AutoModelForCausalLM" in _classes:
+        # By this Trainer knows whose labels it has to shift when it smooths them; registering does not add to it.
+        _names = _modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+        _names[_config.model_type] = _classes["AutoModelForCausalLM"].__name__

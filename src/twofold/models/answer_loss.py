@@ -17,6 +17,15 @@ def read_while_taught(labels: Tensor, config: Any) -> Tensor:
     return shifted.masked_fill(shifted == -100, config.pad_token_id)
 
 
+def decoder_reads(model: Any, given: Tensor | None, embedded: Tensor | None, labels: Tensor | None) -> Tensor | None:
+    """The tokens that a decoder reads: those given, or else the labels shifted by one; None where it has vectors."""
+    if given is not None or embedded is not None:
+        return given
+    if labels is None:
+        raise ValueError("give decoder_input_ids, decoder_inputs_embeds or labels: the decoder has nothing to read")
+    return model.prepare_decoder_input_ids_from_labels(labels)
+
+
 def answer_loss(
     model: PreTrainedModel, logits: Tensor, labels: Tensor, smoothing: float = 0.0, count: Any = None
 ) -> Tensor:

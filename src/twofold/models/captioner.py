@@ -13,13 +13,16 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.utils.generic import can_return_tuple
 
 from twofold.attention.positions import sinusoidal
-from twofold.models.answer_loss import answer_loss, read_while_taught
+from twofold.models.answer_loss import answer_loss, decoder_reads, read_while_taught
 from twofold.models.configs import Seq2SeqConfig
 from twofold.models.pretrained import TwofoldPreTrainedModel
 from twofold.models.recurrent_config import RecurrentConfig
 from twofold.models.recurrent_seq2seq import RecurrentDecoder
 from twofold.models.seq2seq import Seq2SeqDecoder
 
+# What transformers asks the whole configuration, and the decoder's knows.
+ASKED_OF_THE_WHOLE = ("tie_word_embeddings", "pad_token_id")
+OUTPUTS = ("output_attentions", "output_hidden_states")
 DECODERS: dict[str, type[PreTrainedConfig]] = {"transformer": Seq2SeqConfig, "recurrent": RecurrentConfig}
 
 
@@ -55,14 +58,21 @@ class CaptionerConfig(PreTrainedConfig):
         self.channels = tuple(self.channels)
         self._check(kwargs)
         super().__post_init__(**kwargs)
-        self.tie_word_embeddings = self.decoder.tie_word_embeddings
+        for name in ASKED_OF_THE_WHOLE:
+            setattr(self, name, getattr(self.decoder, name))
+
+    def validate_architecture(self) -> None:
+        """Called by transformers' own validation."""
+        if isinstance(self.decoder, tuple(DECODERS.values())):
+            self.decoder.validate_architecture()
 
     def _check(self, others: dict[str, Any]) -> None:
         if not isinstance(self.decoder, tuple(DECODERS.values())):
             raise ValueError(f"decoder must be a Seq2SeqConfig or a RecurrentConfig, got {type(self.decoder).__name__}")
-        # transformers asks the whole, and so finds it in a file; only the decoder has something to tie.
-        if others.get("tie_word_embeddings") == self.decoder.tie_word_embeddings:
-            del others["tie_word_embeddings"]
+        # In a file they stand beside the decoder's, which are the ones that count.
+        for name in ASKED_OF_THE_WHOLE:
+            if name in others and others[name] == getattr(self.decoder, name):
+                del others[name]
         if lost := sorted(_own_fields(type(self.decoder)) & others.keys()):
             raise ValueError(f"{lost[0]} must be given to the decoder's configuration, got it beside one")
         if isinstance(self.decoder, RecurrentConfig) and self.decoder.teacher_forcing != 1:
@@ -217,9 +227,10 @@ class CaptionerForConditionalGeneration(TwofoldPreTrainedModel, GenerationMixin)
             encoder_outputs = self.encoder(pixel_values)
         elif not isinstance(encoder_outputs, BaseModelOutput):
             encoder_outputs = BaseModelOutput(*encoder_outputs)
-        if decoder_input_ids is None and decoder_inputs_embeds is None and labels is not None:
-            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        decoder_input_ids = decoder_reads(self, decoder_input_ids, decoder_inputs_embeds, labels)
         seen: Any = encoder_outputs.last_hidden_state
+        # The decoder has a configuration of its own, which does not know what is asked of the whole.
+        options |= {name: True for name in OUTPUTS if getattr(self.config, name) and options.get(name) is None}
         if self.start is not None:
             options["initial_state"] = self.start(seen.mean(1))
         found = self.decoder(

@@ -29,7 +29,7 @@ def _loss(scores: Tensor, truth: Tensor, moves: Tensor) -> Tensor:
     scores = scores.gather(1, order[..., None].expand_as(scores))
     truth = truth.gather(1, order)
     mask = truth != IGNORED
-    truth = truth.clamp(min=0)
+    truth = truth.masked_fill(~mask, 0)
     before = torch.cat([torch.full_like(truth[:, :1], len(moves) - 1), truth[:, :-1]], dim=1)
     path = scores.gather(2, truth[..., None]).squeeze(-1) + moves[before, truth]
     total = scores[:, 0] + moves[-1]

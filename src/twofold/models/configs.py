@@ -163,7 +163,12 @@ class TransformerConfig(PreTrainedConfig):
             raise ValueError(f"sliding_window must be at least 2, got {self.sliding_window}")
         if self.sliding_window is not None and not self.may_slide:
             raise ValueError(f"sliding_window is for decoders, {type(self).__name__} must leave it None")
+        kind = "full_attention" if self.sliding_window is None else "sliding_attention"
+        if not set(getattr(self, "layer_types", None) or [kind]) <= {kind}:
+            raise ValueError(f"layer_types must all be {kind}, as sliding_window says, got {self.layer_types}")
         if self.positions == "rotary":
+            if self.head_dim is not None and self.head_dim % 2:
+                raise ValueError(f"head_dim must be even for rotary positions, got {self.head_dim}")
             rotary_of(self)
 
 

@@ -36,7 +36,11 @@ class EncoderModel(Stack):
         """cue_ids (B, T, cues) tell more of a token: vectors of the same table, added to its own; padding adds 0."""
         if cue_ids is not None:
             own = self.embedding.tokens(input_ids) if inputs_embeds is None else inputs_embeds
-            input_ids, inputs_embeds = None, own + self.embedding.tokens(cue_ids).sum(-2)
+            cues = self.embedding.tokens(cue_ids)
+            if self.config.pad_token_id is not None:
+                # Its vector is not 0 for ever: as an output, where both are one table, it learns.
+                cues = cues * (cue_ids != self.config.pad_token_id)[..., None]
+            input_ids, inputs_embeds = None, own + cues.sum(-2)
         x, turn, _ = self.placed(input_ids, inputs_embeds, position_ids)
         mask = create_bidirectional_mask(config=self.config, inputs_embeds=x, attention_mask=attention_mask)
         for layer in self.used_layers:

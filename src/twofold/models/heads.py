@@ -62,11 +62,17 @@ class Head:
         return self.model(input_ids=input_ids, attention_mask=attention_mask, **options)
 
 
+def _labels(config: Any) -> int:
+    if config.num_labels < 1:
+        raise ValueError(f"num_labels must be at least 1, got {config.num_labels}")
+    return config.num_labels
+
+
 class SequenceClassification(Head):
     """Many to one: logits of a sentence's labels."""
 
     def _build(self, config: Any) -> None:
-        self.score = nn.Linear(config.hidden_size, config.num_labels)
+        self.score = nn.Linear(config.hidden_size, _labels(config))
 
     @can_return_tuple
     def forward(
@@ -93,7 +99,7 @@ class TokenClassification(Head):
     """Aligned many to many: logits of every token's label; -100 marks tokens without one."""
 
     def _build(self, config: Any) -> None:
-        self.score = nn.Linear(config.hidden_size, config.num_labels)
+        self.score = nn.Linear(config.hidden_size, _labels(config))
 
     @can_return_tuple
     def forward(
@@ -160,7 +166,7 @@ class Goal(Head):
     def _build(self, config: Any) -> None:
         if config.num_slot_labels < 1:
             raise ValueError(f"num_slot_labels must be at least 1 for goals with slots, got {config.num_slot_labels}")
-        self.goal = nn.Linear(config.hidden_size, config.num_labels)
+        self.goal = nn.Linear(config.hidden_size, _labels(config))
         self.slots = nn.Linear(config.hidden_size, config.num_slot_labels)
         # From the label before, or the start, to scores of the next one.
         self.moves = nn.Linear(config.num_slot_labels + 1, config.num_slot_labels, bias=False)
@@ -256,7 +262,8 @@ class SentenceEmbedding(Head):
     ) -> EmbeddingOutput:
         """With documents (N, S), a loss: sentence i must be nearer to document labels[i] than to all the others.
 
-        also_right (B, N) is true for others that are right as well: those are neither sought nor shunned. Beside a
+        also_right (B, N) is true for others that are right as well: those are neither sought nor shunned; of
+        labels[i] itself it says nothing. Beside a
         loss there are the sentences' vectors, and no hidden states.
         """
         if labels is None:
@@ -273,7 +280,8 @@ class SentenceEmbedding(Head):
         documents = self._vectors(document_input_ids, document_attention_mask, **options)
         nearness = vector @ documents.mT / self.config.similarity_temperature
         if also_right is not None:
-            nearness = nearness.masked_fill(also_right, float("-inf"))
+            others = also_right.scatter(1, labels[:, None], False)
+            nearness = nearness.masked_fill(others, float("-inf"))
         return EmbeddingOutput(loss=cross_entropy(nearness.float(), labels), pooler_output=vector)
 
     def _vectors(self, input_ids: Tensor | None, attention_mask: Tensor | None, **options: Any) -> Tensor:

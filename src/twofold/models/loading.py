@@ -27,6 +27,9 @@ UNREADABLE = (
     StrictDataclassError, AssertionError, AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError,
 )  # fmt: skip
 CONFIG, WEIGHTS, SHARDS = "config.json", "model.safetensors", "model.safetensors.index.json"
+ADAPTER = "adapter_config.json"
+# Ways to compute attention that are part of torch and transformers.
+ATTENTIONS = ("eager", "sdpa", "flex_attention")
 
 
 def load(path: Path | str) -> PreTrainedModel:
@@ -43,7 +46,9 @@ def load(path: Path | str) -> PreTrainedModel:
 def load_as(path: Path | str, model_class: type[PreTrainedModel]) -> PreTrainedModel:
     """The model in a folder, known to be of a class. Its file must hold all its weights and no others."""
     folder = Path(path)
-    _json(_folder(folder) / CONFIG)
+    _check_attention(_json(_folder(folder) / CONFIG), folder / CONFIG)
+    if (folder / ADAPTER).exists():
+        raise ValueError(f"{folder} holds an adapter ({ADAPTER}): open it with peft, or merge it into its model")
     for file in _weight_files(folder):
         _check_whole(file)
     try:
@@ -93,11 +98,25 @@ def _json(file: Path) -> dict[str, Any]:
         raise ValueError(f"{file.parent} holds no model: it has no {file.name}")
     try:
         told = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{file} is not readable: {error}") from error
     if not isinstance(told, dict):
         raise ValueError(f"{file} must hold a JSON object, got {type(told).__name__}")
     return told
+
+
+def _check_attention(told: Any, file: Path) -> None:
+    """What computes attention is chosen by name, also inside of parts; a name of the hub's would be fetched and run."""
+    parts = [told]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, list):
+            parts.extend(part)
+        elif isinstance(part, dict):
+            for name, value in part.items():
+                if name.endswith("attn_implementation") and value not in (None, *ATTENTIONS):
+                    raise ValueError(f"{file}: {name} must be one of {', '.join(ATTENTIONS)}, got {value!r}")
+            parts.extend(part.values())
 
 
 def _weight_files(folder: Path) -> list[Path]:
@@ -109,7 +128,10 @@ def _weight_files(folder: Path) -> list[Path]:
     parts = _json(folder / SHARDS).get("weight_map")
     if not isinstance(parts, dict) or not parts:
         raise ValueError(f"{folder / SHARDS} has no weight_map")
-    return [folder / str(name) for name in sorted(set(parts.values()))]
+    for name in parts.values():
+        if not isinstance(name, str) or Path(name).name != name:
+            raise ValueError(f"{folder / SHARDS} must name files of its own folder, got {name!r}")
+    return [folder / name for name in sorted(set(parts.values()))]
 
 
 def _check_whole(file: Path) -> None:

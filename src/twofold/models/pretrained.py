@@ -25,6 +25,11 @@ class TwofoldPreTrainedModel(PreTrainedModel):
     _can_compile_fullgraph = True
     _can_record_outputs = {"hidden_states": Layer, "attentions": SelfAttention}
 
+    def __init__(self, config: Any) -> None:
+        # What from_pretrained is told beside the folder is set after a configuration has looked at itself.
+        config.validate_architecture()
+        super().__init__(config)
+
     def _initialize_weights(self, module: nn.Module, is_custom_code: bool = False) -> None:
         # transformers distrusts classes from outside it and passes those without parameters of their own by.
         del is_custom_code
@@ -51,10 +56,10 @@ class TwofoldPreTrainedModel(PreTrainedModel):
         model, info = loaded
         lacking = sorted(key for key in info["missing_keys"] if ".self_key." in key or ".self_value." in key)
         if lacking:
-            raise ValueError(
-                f"the checkpoint has no weights for a token's own keys and values ({lacking[0]} and {len(lacking) - 1} "
-                'more): load it with attention="standard"'
-            )
+            told = f"{lacking[0]} and {len(lacking) - 1} more"
+            others = any(".self_attn.query." in key for key in info["missing_keys"])
+            advice = "it is that of another model" if others else 'load it with attention="standard"'
+            raise ValueError(f"the checkpoint has no weights for a token's own keys and values ({told}): {advice}")
         return loaded if output_loading_info else model
 
 

@@ -12,7 +12,14 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 
 from twofold.models import heads
 from twofold.models.recurrent_config import RecurrentConfig
-from twofold.models.recurrent_layers import RecurrentCache, real_steps, recurrent_layers, run
+from twofold.models.recurrent_layers import (
+    RecurrentCache,
+    check_cache,
+    check_unpacked,
+    real_steps,
+    recurrent_layers,
+    run,
+)
 
 # What a checkpoint may lack: heads are trained anew.
 HEADS = ("score.", "lm_head.")
@@ -34,6 +41,8 @@ class RecurrentPreTrainedModel(PreTrainedModel):
         if config.is_encoder_decoder != self._is_encoder_decoder:
             config = copy.deepcopy(config)
             config.is_encoder_decoder = self._is_encoder_decoder
+        # What from_pretrained is told beside the folder is set after a configuration has looked at itself.
+        config.validate_architecture()
         super().__init__(config)
 
     @classmethod
@@ -110,7 +119,8 @@ class RecurrentModel(EmbeddedModel):
         **options: Any,
     ) -> BaseModelOutputWithPast:
         """Steps that attention_mask hides change no state. hidden_states: the embeddings, then each layer's output."""
-        del options
+        check_cache(past_key_values)
+        check_unpacked(options.get("position_ids"), attention_mask)
         x = self.embedded(input_ids, inputs_embeds)
         if self.config.bidirectional:
             if past_key_values is not None:

@@ -46,6 +46,23 @@ class RecurrentCache:
         self.states, self.seen = [], 0
 
 
+def check_cache(past: Any) -> None:
+    if past is not None and not isinstance(past, RecurrentCache):
+        raise ValueError(f"past_key_values must be a RecurrentCache for a recurrent model, got {type(past).__name__}")
+
+
+def check_unpacked(position_ids: Tensor | None, attention_mask: Tensor | None) -> None:
+    """Several texts in one row have positions that start anew; a state would go from one into the next."""
+    if position_ids is None or torch.compiler.is_compiling() or position_ids.is_meta:
+        return
+    restarts = position_ids[..., 1:] < position_ids[..., :-1]
+    if attention_mask is not None and attention_mask.ndim == 2:
+        # Positions of padding mean nothing.
+        restarts = restarts & attention_mask[:, -position_ids.shape[-1] : -1].bool()
+    if bool(restarts.any()):
+        raise ValueError("position_ids must not start anew within a row: recurrent models take one text a row")
+
+
 class RealSteps(NamedTuple):
     """Which steps of a padded batch are read. The others leave every state as it is, wherever they stand."""
 

@@ -19,11 +19,19 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 
 from twofold.attention.additive import AdditiveAttention, Attended
 from twofold.kernels.api import split_attention_weights
-from twofold.models.answer_loss import answer_loss, read_while_taught
+from twofold.models.answer_loss import answer_loss, decoder_reads, read_while_taught
 from twofold.models.embedding import second_table
 from twofold.models.recurrent import EmbeddedModel, RecurrentPreTrainedModel
 from twofold.models.recurrent_config import RecurrentConfig
-from twofold.models.recurrent_layers import RecurrentCache, State, real_steps, recurrent_layers, run
+from twofold.models.recurrent_layers import (
+    RecurrentCache,
+    State,
+    check_cache,
+    check_unpacked,
+    real_steps,
+    recurrent_layers,
+    run,
+)
 
 
 class DotAttention(nn.Module):
@@ -78,7 +86,7 @@ class RecurrentEncoder(EmbeddedModel):
         output_hidden_states: bool | None = None,
         **options: Any,
     ) -> RecurrentEncoderOutput:
-        del options
+        check_unpacked(options.get("position_ids"), attention_mask)
         x = self.embedded(input_ids, inputs_embeds)
         found = run(self.layers, x, [None] * len(self.layers), real_steps(attention_mask, x))
         wants = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
@@ -126,6 +134,7 @@ class RecurrentDecoder(EmbeddedModel):
             initial_state: (B, layers, 1 or 2, hidden); its top h is the context vector. Zeros unless given.
         """
         del options
+        check_cache(past_key_values)
         x = self.embedded(input_ids, inputs_embeds)
         if past_key_values is None and use_cache:
             past_key_values = RecurrentCache()
@@ -211,8 +220,7 @@ class RecurrentForConditionalGeneration(RecurrentPreTrainedModel, GenerationMixi
                 given, the configuration's in training and 1 otherwise.
             smoothing: how much of every label the loss spreads evenly over the vocabulary.
         """
-        if decoder_input_ids is None and decoder_inputs_embeds is None and labels is not None:
-            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        decoder_input_ids = decoder_reads(self, decoder_input_ids, decoder_inputs_embeds, labels)
         if encoder_outputs is None:
             encoder_outputs = self.encoder(
                 input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **options
@@ -228,7 +236,11 @@ class RecurrentForConditionalGeneration(RecurrentPreTrainedModel, GenerationMixi
             **options,
         }
         truth = self._truth(teacher_forcing)
-        if truth < 1 and labels is not None and decoder_input_ids is not None and past_key_values is None:
+        # Who trains without labels has a loss of their own; whoever generates wants no gradient.
+        is_taught = labels is not None or teacher_forcing is not None or torch.is_grad_enabled()
+        if truth < 1 and is_taught and past_key_values is None:
+            if decoder_input_ids is None:
+                raise ValueError(f"teacher_forcing below 1 needs decoder_input_ids or labels, got {truth} and vectors")
             found: Any = self._mixed(decoder_input_ids, decoder_attention_mask, truth, **reads)
         else:
             found = self.decoder(

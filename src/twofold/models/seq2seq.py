@@ -15,7 +15,7 @@ from transformers.modeling_outputs import (
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from twofold.models.answer_loss import answer_loss, read_while_taught
+from twofold.models.answer_loss import answer_loss, decoder_reads, read_while_taught
 from twofold.models.configs import Seq2SeqConfig
 from twofold.models.copying import CopyHead, SourceOutput
 from twofold.models.embedding import second_table
@@ -206,8 +206,7 @@ class Seq2SeqForConditionalGeneration(Seq2SeqPreTrainedModel, GenerationMixin):
         **options: Any,
     ) -> Seq2SeqLMOutput:
         """smoothing: how much of every label the loss spreads evenly over the vocabulary."""
-        if decoder_input_ids is None and labels is not None and options.get("decoder_inputs_embeds") is None:
-            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        decoder_input_ids = decoder_reads(self, decoder_input_ids, options.get("decoder_inputs_embeds"), labels)
         found = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -221,6 +220,8 @@ class Seq2SeqForConditionalGeneration(Seq2SeqPreTrainedModel, GenerationMixin):
             source_ids = getattr(encoder_outputs, "source_ids", input_ids)
             if source_ids is None:
                 raise ValueError("copies needs the source's tokens: give input_ids, or encoder_outputs with source_ids")
+            if decoder_input_ids is None:
+                raise ValueError("copies needs the tokens that the decoder reads: give decoder_input_ids")
             source = found.encoder_last_hidden_state
             logits = self.copying(
                 found.last_hidden_state, logits, source, source_ids, attention_mask, decoder_input_ids
