@@ -29,7 +29,7 @@ def test_three_times_the_width_where_four_were():
 
 
 def test_heads_of_odd_width_are_refused():
-    with pytest.raises(ValueError, match="width must be even and at least 2, got 3"):
+    with pytest.raises(ValueError, match="head_dim must be even for rotary positions, got 3"):
         config(head_width=3)
 
 
