@@ -265,10 +265,14 @@ def test_shapes_are_described_at_places_never_seen(decoder):
 def test_what_is_asked_of_the_whole_reaches_the_decoder(decoder, tmp_path):
     model = built(decoder)
     assert model.config.pad_token_id == model.config.decoder.pad_token_id
+    # As the Trainer does.
+    model.config.pad_token_id, model.config.use_cache = 3, False
+    assert (model.config.decoder.pad_token_id, model.config.decoder.use_cache) == (3, False)
     model.save_pretrained(tmp_path)
     again = CaptionerForConditionalGeneration.from_pretrained(
         tmp_path, output_attentions=True, output_hidden_states=True, attn_implementation="eager"
     )
+    assert (again.config.decoder.pad_token_id, again.config.decoder.use_cache) == (3, False)
     found = again(images(), decoder_input_ids=caption(), use_cache=False)
     assert found.cross_attentions is not None
     assert found.decoder_hidden_states is not None

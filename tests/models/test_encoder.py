@@ -287,6 +287,7 @@ def test_sentence_embeddings_learn_which_document_is_theirs(temperature):
     torch.testing.assert_close(model(sentences, **given, also_right=also).loss, expected)
     # A whole table of what is right has a sentence's own document in it.
     also[[0, 1], given["labels"]] = True
+    assert model(sentences, **given | {"labels": torch.tensor([2, -100])}, also_right=also).loss.isfinite()
     torch.testing.assert_close(model(sentences, **given, also_right=also).loss, expected)
     assert model(sentences).loss is None
 

@@ -387,12 +387,15 @@ def test_several_texts_in_a_row_are_refused():
     packed = torch.tensor([[0, 1, 2, 3, 4, 0, 1, 2, 3]])
     with pytest.raises(ValueError, match="position_ids must not start anew within a row"):
         made(ids, position_ids=packed)
-    # Positions of padding mean nothing.
-    mask = torch.ones_like(ids)
-    mask[:, :5] = 0
-    torch.testing.assert_close(
-        made(ids, position_ids=packed, attention_mask=mask).logits, made(ids, attention_mask=mask).logits
-    )
+    # Positions of padding mean nothing, left or right.
+    for hidden in (slice(None, 5), slice(5, None)):
+        mask = torch.ones_like(ids)
+        mask[:, hidden] = 0
+        torch.testing.assert_close(
+            made(ids, position_ids=packed, attention_mask=mask).logits, made(ids, attention_mask=mask).logits
+        )
+    with pytest.raises(ValueError, match="attention_mask must have shape"):
+        made(ids, position_ids=packed, attention_mask=mask[:, :3])
 
 
 def test_a_cache_of_keys_and_values_is_refused():

@@ -20,10 +20,15 @@ from twofold.models.recurrent_config import RecurrentConfig
 from twofold.models.recurrent_seq2seq import RecurrentDecoder
 from twofold.models.seq2seq import Seq2SeqDecoder
 
-# What transformers asks the whole configuration, and the decoder's knows.
-ASKED_OF_THE_WHOLE = ("tie_word_embeddings", "pad_token_id")
 OUTPUTS = ("output_attentions", "output_hidden_states")
 DECODERS: dict[str, type[PreTrainedConfig]] = {"transformer": Seq2SeqConfig, "recurrent": RecurrentConfig}
+
+
+def _of_the_decoder(name: str) -> property:
+    """A field that the decoder's configuration has, seen from the whole."""
+    return property(
+        lambda whole: getattr(whole.decoder, name), lambda whole, value: setattr(whole.decoder, name, value)
+    )
 
 
 @strict
@@ -58,8 +63,7 @@ class CaptionerConfig(PreTrainedConfig):
         self.channels = tuple(self.channels)
         self._check(kwargs)
         super().__post_init__(**kwargs)
-        for name in ASKED_OF_THE_WHOLE:
-            setattr(self, name, getattr(self.decoder, name))
+        self.tie_word_embeddings = self.decoder.tie_word_embeddings
 
     def validate_architecture(self) -> None:
         """Called by transformers' own validation."""
@@ -69,10 +73,9 @@ class CaptionerConfig(PreTrainedConfig):
     def _check(self, others: dict[str, Any]) -> None:
         if not isinstance(self.decoder, tuple(DECODERS.values())):
             raise ValueError(f"decoder must be a Seq2SeqConfig or a RecurrentConfig, got {type(self.decoder).__name__}")
-        # In a file they stand beside the decoder's, which are the ones that count.
-        for name in ASKED_OF_THE_WHOLE:
-            if name in others and others[name] == getattr(self.decoder, name):
-                del others[name]
+        # transformers asks the whole, and so finds it in a file; only the decoder has something to tie.
+        if others.get("tie_word_embeddings") == self.decoder.tie_word_embeddings:
+            del others["tie_word_embeddings"]
         if lost := sorted(_own_fields(type(self.decoder)) & others.keys()):
             raise ValueError(f"{lost[0]} must be given to the decoder's configuration, got it beside one")
         if isinstance(self.decoder, RecurrentConfig) and self.decoder.teacher_forcing != 1:
@@ -83,6 +86,11 @@ class CaptionerConfig(PreTrainedConfig):
             raise ValueError(f"channels must be positive and at least one, got {self.channels}")
         if self.num_channels < 1:
             raise ValueError(f"num_channels must be at least 1, got {self.num_channels}")
+
+
+# The Trainer asks these of the whole, and sets them there.
+for _name in ("pad_token_id", "use_cache"):
+    setattr(CaptionerConfig, _name, _of_the_decoder(_name))
 
 
 def _own_fields(config: type[PreTrainedConfig]) -> set[str]:

@@ -136,7 +136,7 @@ class TransformerConfig(PreTrainedConfig):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
         for name in SIZES:
-            if getattr(self, name) < 1:
+            if (getattr(self, name) or 0) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         for name in ("hidden_dropout", "attention_dropout"):
             if not 0 <= getattr(self, name) <= 1:

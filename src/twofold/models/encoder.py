@@ -39,7 +39,7 @@ class EncoderModel(Stack):
             cues = self.embedding.tokens(cue_ids)
             if self.config.pad_token_id is not None:
                 # Its vector is not 0 for ever: as an output, where both are one table, it learns.
-                cues = cues * (cue_ids != self.config.pad_token_id)[..., None]
+                cues = cues.masked_fill((cue_ids == self.config.pad_token_id)[..., None], 0.0)
             input_ids, inputs_embeds = None, own + cues.sum(-2)
         x, turn, _ = self.placed(input_ids, inputs_embeds, position_ids)
         mask = create_bidirectional_mask(config=self.config, inputs_embeds=x, attention_mask=attention_mask)

@@ -280,8 +280,8 @@ class SentenceEmbedding(Head):
         documents = self._vectors(document_input_ids, document_attention_mask, **options)
         nearness = vector @ documents.mT / self.config.similarity_temperature
         if also_right is not None:
-            others = also_right.scatter(1, labels[:, None], False)
-            nearness = nearness.masked_fill(others, float("-inf"))
+            own = torch.arange(nearness.shape[1], device=labels.device) == labels[:, None]
+            nearness = nearness.masked_fill(also_right & ~own, float("-inf"))
         return EmbeddingOutput(loss=cross_entropy(nearness.float(), labels), pooler_output=vector)
 
     def _vectors(self, input_ids: Tensor | None, attention_mask: Tensor | None, **options: Any) -> Tensor:

@@ -29,7 +29,7 @@ UNREADABLE = (
 CONFIG, WEIGHTS, SHARDS = "config.json", "model.safetensors", "model.safetensors.index.json"
 ADAPTER = "adapter_config.json"
 # Ways to compute attention that are part of torch and transformers.
-ATTENTIONS = ("eager", "sdpa", "flex_attention")
+ATTENTIONS = ("eager", "sdpa")
 
 
 def load(path: Path | str) -> PreTrainedModel:

@@ -120,7 +120,6 @@ class RecurrentModel(EmbeddedModel):
     ) -> BaseModelOutputWithPast:
         """Steps that attention_mask hides change no state. hidden_states: the embeddings, then each layer's output."""
         check_cache(past_key_values)
-        check_unpacked(options.get("position_ids"), attention_mask)
         x = self.embedded(input_ids, inputs_embeds)
         if self.config.bidirectional:
             if past_key_values is not None:
@@ -129,7 +128,9 @@ class RecurrentModel(EmbeddedModel):
             past_key_values = RecurrentCache()
         # A cache that is still empty counts as none.
         states = past_key_values.states if past_key_values else [None] * len(self.layers)
-        found: Any = run(self.layers, x, states, real_steps(attention_mask, x))
+        steps = real_steps(attention_mask, x)
+        check_unpacked(options.get("position_ids"), attention_mask)
+        found: Any = run(self.layers, x, states, steps)
         if past_key_values is not None:
             past_key_values.update(found.states, x.shape[1])
         wants = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states

@@ -53,12 +53,15 @@ def check_cache(past: Any) -> None:
 
 def check_unpacked(position_ids: Tensor | None, attention_mask: Tensor | None) -> None:
     """Several texts in one row have positions that start anew; a state would go from one into the next."""
-    if position_ids is None or torch.compiler.is_compiling() or position_ids.is_meta:
+    if position_ids is None or type(position_ids) is not Tensor or torch.compiler.is_compiling():
+        return
+    if position_ids.is_meta:
         return
     restarts = position_ids[..., 1:] < position_ids[..., :-1]
-    if attention_mask is not None and attention_mask.ndim == 2:
+    if attention_mask is not None:
         # Positions of padding mean nothing.
-        restarts = restarts & attention_mask[:, -position_ids.shape[-1] : -1].bool()
+        seen = attention_mask[:, -position_ids.shape[-1] :].bool()
+        restarts = restarts & seen[:, 1:] & seen[:, :-1]
     if bool(restarts.any()):
         raise ValueError("position_ids must not start anew within a row: recurrent models take one text a row")
 

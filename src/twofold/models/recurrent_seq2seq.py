@@ -86,9 +86,10 @@ class RecurrentEncoder(EmbeddedModel):
         output_hidden_states: bool | None = None,
         **options: Any,
     ) -> RecurrentEncoderOutput:
-        check_unpacked(options.get("position_ids"), attention_mask)
         x = self.embedded(input_ids, inputs_embeds)
-        found = run(self.layers, x, [None] * len(self.layers), real_steps(attention_mask, x))
+        steps = real_steps(attention_mask, x)
+        check_unpacked(options.get("position_ids"), attention_mask)
+        found = run(self.layers, x, [None] * len(self.layers), steps)
         wants = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         return RecurrentEncoderOutput(
             last_hidden_state=found.output,
@@ -217,7 +218,7 @@ class RecurrentForConditionalGeneration(RecurrentPreTrainedModel, GenerationMixi
         Args:
             encoder_outputs: what the encoder gave, or its last_hidden_state and final_state.
             teacher_forcing: the probability that a step reads the truth rather than the model's last answer. Unless
-                given, the configuration's in training and 1 otherwise.
+                given, the configuration's in training with labels and 1 otherwise.
             smoothing: how much of every label the loss spreads evenly over the vocabulary.
         """
         decoder_input_ids = decoder_reads(self, decoder_input_ids, decoder_inputs_embeds, labels)
@@ -236,8 +237,8 @@ class RecurrentForConditionalGeneration(RecurrentPreTrainedModel, GenerationMixi
             **options,
         }
         truth = self._truth(teacher_forcing)
-        # Who trains without labels has a loss of their own; whoever generates wants no gradient.
-        is_taught = labels is not None or teacher_forcing is not None or torch.is_grad_enabled()
+        # Without labels somebody may be generating, and means what the decoder is given: they must ask for it.
+        is_taught = labels is not None or teacher_forcing is not None
         if truth < 1 and is_taught and past_key_values is None:
             if decoder_input_ids is None:
                 raise ValueError(f"teacher_forcing below 1 needs decoder_input_ids or labels, got {truth} and vectors")
