@@ -38,6 +38,26 @@ def flush(path: Path) -> None:
         os.close(handle)
 
 
+def taken(path: Path, *, wait: bool) -> int | None:
+    """A handle of the file, which is this process's alone until it is closed; None where another has it.
+
+    The kernel lets go however the process ends: no lock outlives its holder.
+    """
+    try:
+        import fcntl
+    except ImportError as error:
+        raise OSError(f"{path} cannot be locked: runs and comparisons need Linux or macOS") from error
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BaseException as error:
+        os.close(handle)
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
+    return handle
+
+
 def naming(error: OSError, path: Path) -> OSError:
     """The error with the name of the file that was to be: a full disk does not say which, and nobody knows an aside."""
     return OSError(error.errno, error.strerror, str(path))

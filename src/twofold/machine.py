@@ -20,8 +20,10 @@ def machine(device: torch.device) -> dict[str, object]:
         "twofold": twofold.__version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "triton": _version("triton"),
-        "cudnn_frontend": _version("nvidia-cudnn-frontend"),
+        "triton": version_of("triton"),
+        "transformers": version_of("transformers"),
+        "numpy": version_of("numpy"),
+        "cudnn_frontend": version_of("nvidia-cudnn-frontend"),
         "system": platform.platform(terse=True),
         "cpu": _cpu(),
         "cores": os.cpu_count(),
@@ -37,7 +39,8 @@ def where(device: torch.device) -> dict[str, str]:
     return {"gpu": torch.cuda.get_device_name(device)} if device.type == "cuda" else {"cpu": "cpu"}
 
 
-def _version(package: str) -> str | None:
+def version_of(package: str) -> str | None:
+    """Of what is installed; None where it is not."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -9,7 +9,6 @@ from tests.lab import quick
 from twofold.cli import compare, main
 from twofold.cli.beside import BESIDE, _gpus
 from twofold.lab.arms import ARMS
-from twofold.lab.options import LOWER, is_lower_better
 from twofold.lab.plan import read_plan
 from twofold.lab.trial import Laboratory
 from twofold.tasks import TASKS
@@ -143,9 +142,11 @@ def test_gpus_are_those_that_the_user_left_visible(count, visible, found, monkey
 
 @pytest.mark.parametrize("task", TASKS)
 def test_it_is_known_whether_less_is_better(task):
+    """Of what a score is called by: an error, or what a guess costs."""
     kind = task_class(task)
-    assert (kind.metric in LOWER) is not kind.higher_is_better
-    assert is_lower_better(task, kind.metric) is not kind.higher_is_better
+    assert kind.metric in kind.metrics
+    named = {name for name in kind.metrics if name.endswith("error") or name.startswith(("nats", "bits", "perplexity"))}
+    assert set(kind.lower) == named
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(5, "5 s"), (100, "2 min"), (7200, "2.0 h")])

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import threading
 import time
@@ -180,7 +181,7 @@ def test_a_run_that_was_killed_is_made_to_its_end(made, data, capsys):
     [
         (["--seed", "5"], "is another run (seed must stay as it was"),
         (["--epochs", "3"], "is another run (epochs must stay as it was"),
-        (["--data", "elsewhere"], "is another run (data must stay what it was"),
+        (["--data", "elsewhere"], "elsewhere: no such"),
         (["--say", " "], "--say must say something"),
         (["--epochs", "0"], "epochs must be above 0"),
     ],
@@ -190,6 +191,17 @@ def test_refuses_in_one_line_and_leaves_the_report(made, data, capsys, more, com
     said = capsys.readouterr().err
     assert complaint in said
     assert said.count("\n") == 1
+    assert (made / "report.html").is_file()
+
+
+def test_data_may_move_and_must_not_change(made, data, tmp_path, capsys):
+    moved = tmp_path / "moved"
+    shutil.copytree(data, moved)
+    assert main(words(moved, made)) == 0
+    assert "are trained already" in capsys.readouterr().err
+    (moved / "dev.jsonl").write_text((data / "test.jsonl").read_text())
+    assert main(words(moved, made)) == 2
+    assert f"is another run (a resumed run keeps the data it began with, {data}" in capsys.readouterr().err
     assert (made / "report.html").is_file()
 
 
@@ -266,8 +278,11 @@ def test_where_one_fails_the_others_end_and_its_complaint_is_told(data, tmp_path
     assert not is_finished(tmp_path / "good")
 
 
-def test_data_is_the_same_however_its_path_is_written(tmp_path, monkeypatch):
+def test_data_is_the_same_however_its_path_is_written(data, tmp_path, monkeypatch):
+    """Of runs from before digests were kept, too."""
     settings = Settings()
+    for name in ("goals", "others"):
+        shutil.copytree(data, tmp_path / name)
     told = {"version": VERSION, "task": "goals", "state": {}, "options": {}, "choices": {}, "tuned": True}
     (tmp_path / "task.json").write_text(
         json.dumps(told | {"settings": settings.as_json(), "data": str(tmp_path / "goals")})

@@ -129,7 +129,7 @@ def test_what_cannot_be_pooled_is_one_line(folder, capsys, make, said):
 
 def test_it_compares_nothing_itself(folder, capsys):
     assert main(["compare", "lm", "--pool", str(folder("one", ONE))]) == 2
-    assert "--pool puts finished comparisons together" in capsys.readouterr().err
+    assert "--pool takes runs that are there: leave out lm" in capsys.readouterr().err
 
 
 def test_names_do_not_command_the_terminal(folder, capsys):

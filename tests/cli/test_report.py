@@ -38,8 +38,9 @@ def test_an_unfinished_comparison_has_a_report_and_no_verdict(folder, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["lm", "--report", "."], "leave out what is to be compared"),
-        (["--report", ".", "--seeds", "4"], "leave out what is to be compared"),
+        (["lm", "--report", "."], "--report takes runs that are there: leave out lm"),
+        (["--report", ".", "--seeds=4", "--out", "x"], "leave out --out, --seeds"),
+        (["--report", ".", "--pool", "."], "--pool takes runs that are there: leave out --report"),
         (["--report", "nowhere"], "nothing was registered there"),
     ],
 )

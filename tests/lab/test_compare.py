@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from twofold.lab.compare import CLAIMS, RUNS, _claimed, _name, remaining, work
 from twofold.lab.rates import rate_curves, rate_for
 from twofold.lab.records import FILE, Key, append, read_records
 from twofold.lab.trial import Laboratory
+from twofold.training import Stopped
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,7 @@ def trained(monkeypatch):
         def on(self, lab, outcome=lambda key: 2.0 + key.lr):
             template = {"parameters": 1, "metric": "nats_per_token", "tokens": 9, "seconds": 1.0, "curve": ()}
 
-            def run(key, folder, progress=None):
+            def run(key, folder):
                 self.append(key)
                 return compare.Record(**key._asdict(), **template, value=outcome(key), environment={"data": lab.data})
 
@@ -241,8 +243,29 @@ def test_a_full_disk_loses_a_run_and_nothing_else(taken, lab, tmp_path, trained,
     assert len(work(lab, tmp_path, quick.Heard())) == 8
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_asks_for_an_end_when_a_run_is_done_loses_nothing(number, lab, tmp_path, trained):
+    def ended(key):
+        os.kill(os.getpid(), number)
+        return 2.0
+
+    trained.on(lab, ended)
+    with pytest.raises(Stopped, match=f"{number.name} stopped .*; what is finished is kept") as stopped:
+        work(lab, tmp_path, quick.Heard())
+    assert stopped.value.exit_code == 128 + number
+    assert [record.key for record in read_records(tmp_path / FILE)] == trained == lab.plan.grid()[:1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_waits_for_others_ends_when_asked(number, lab, tmp_path, monkeypatch):
+    monkeypatch.setattr(compare, "taken", lambda path, wait: None)
+    monkeypatch.setattr(compare.time, "sleep", lambda seconds: os.kill(os.getpid(), number))
+    with pytest.raises(Stopped):
+        work(lab, tmp_path, quick.Heard())
+
+
 def test_a_run_that_fails_gives_its_claim_back(lab, tmp_path, monkeypatch):
-    def failing(key, folder, progress=None):
+    def failing(key, folder):
         raise RuntimeError("out of memory")
 
     monkeypatch.setattr(lab, "run", failing)

@@ -94,3 +94,11 @@ def test_smoothing_is_for_what_writes_answers():
     assert options_of("translation", {"label_smoothing": 0.1}).settings.label_smoothing == 0.1
     with pytest.raises(ValueError, match="label_smoothing must be 0 for EncoderForSequenceClassification"):
         options_of("classification", {"label_smoothing": 0.1})
+
+
+def test_questions_that_are_told_apart_stay_in_one_piece():
+    with pytest.raises(
+        ValueError, match="accumulate must be 1 for EncoderForSentenceEmbedding, whose loss tells all of"
+    ):
+        options_of("retrieval", {"accumulate": 4})
+    assert options_of("goals", {"accumulate": 4}).settings.accumulate == 4

@@ -12,8 +12,8 @@ import torch
 
 from tests.lab import quick
 from twofold.data.examples import Splits
-from twofold.lab.records import Key, Record
-from twofold.lab.trial import Laboratory, _uniform
+from twofold.lab.records import Key, Point, Record
+from twofold.lab.trial import Laboratory, _Looks, _uniform
 from twofold.tasks import TASKS
 from twofold.tasks.runs import task_class
 from twofold.training import Stopped
@@ -173,14 +173,12 @@ def test_a_run_that_diverges_has_no_value(run):
     assert record.test is None
 
 
-@pytest.mark.parametrize(("look", "number"), [(0, signal.SIGINT), (1, signal.SIGINT), (1, signal.SIGTERM)])
-def test_who_asks_for_an_end_during_a_look_is_heard(look, number, lab, tmp_path, monkeypatch):
-    """The last one too, after which the loop has nothing left to do."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_asks_for_an_end_during_a_look_is_heard(number, lab, tmp_path, monkeypatch):
     looks = []
 
     def scores(model, split):
-        if len(looks) == look:
-            os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)
         looks.append(split)
         return {"nats_per_token": 2.0}
 
@@ -188,8 +186,28 @@ def test_who_asks_for_an_end_during_a_look_is_heard(look, number, lab, tmp_path,
     with pytest.raises(Stopped) as stopped:
         lab.run(key(), tmp_path / "run")
     assert stopped.value.exit_code == 128 + number
-    assert len(looks) == look + 1
+    assert len(looks) == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_a_mistake_in_scoring_is_no_divergence(lab, tmp_path, monkeypatch):
+    monkeypatch.setattr(lab.task, "scores", lambda model, split: {"nats_per_token": 1 / 0})
+    with pytest.raises(ZeroDivisionError):
+        lab.run(key(), tmp_path / "run")
+
+
+def test_seconds_are_steps_at_the_usual_pace(lab):
+    """Neither the first step, which may compile, nor looks, nor a moment in which the machine had other work."""
+    looks = _Looks(lab, weights=False)
+    looks.seconds = [5.0, 7.0]
+    # Steps of 0.1 s, but for the first (3 s) and ten in which something else ran (4 s); looks after 20 and 40.
+    ends = {10: 3.9, 20: 4.9, 30: 10.9, 40: 14.9}
+    lines = [{"kind": "step", "step": s, "seconds": t, "tokens": 8 * s, "gradient_norm": 1.0} for s, t in ends.items()]
+    lines += [{"kind": "evaluation", "step": step, "value": value} for step, value in ((20, 2.0), (40, 1.0))]
+    curve, seconds, norms = looks.read(lines)
+    assert seconds == pytest.approx(4.0)
+    assert curve == [Point(160, pytest.approx(2.0), 2.0), Point(320, pytest.approx(4.0), 1.0)]
+    assert norms == [1.0] * 4
 
 
 def test_a_score_that_is_no_number_is_a_divergence(lab, tmp_path, monkeypatch):
@@ -295,7 +313,7 @@ def test_every_task_can_be_compared(task, tmp_path, monkeypatch):
     monkeypatch.setattr(kind, "examples", classmethod(few))
     monkeypatch.setattr(kind, "scores", noted)
     size = {"width": 16, "layers": 1, "heads": 2, "batch_size": 4, "looks": 2}
-    changes = {"metric": kind.metric, "lower_is_better": not kind.higher_is_better, "size": size}
+    changes = {"metric": kind.metric, "lower_is_better": kind.metric in kind.lower, "size": size}
     lab = Laboratory(quick.plan(task=task, **changes))
     assert re.fullmatch("[0-9a-f]{16}", lab.data)
     budget = round(3 * lab.tokens_a_step)

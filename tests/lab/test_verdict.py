@@ -310,7 +310,7 @@ class TestOverview:
         look = plan(primary=(), exploratory=True)
         some = [one for one in records(look) if one.arm != SPLIT or one.seed]
         found = overview(look, compared(look, some))
-        assert found.sentence.endswith("; runs of 1 are missing or diverged.")
+        assert found.sentence.endswith("; in 1 of them runs are missing or diverged.")
         none = overview(look, compared(look, []))
         assert none.sentence == "not judged: none of 2 comparisons has pairs."
 

@@ -1,6 +1,7 @@
 """Goals: learned, calibrated, rejected, reopened; places in characters whatever the script."""
 
 import json
+import pickle
 
 import pytest
 import torch
@@ -83,6 +84,15 @@ def test_any_text_gets_an_answer(goal_run, text):
     told = open_run(goal_run).predict(text)
     assert told["text"] == text
     assert all(text[slot["start"] : slot["end"]] == slot["value"] for slot in told["slots"])
+
+
+def test_a_task_goes_to_workers_after_a_look(goal_run, goal_files):
+    """Where they are not forked, what is sent to them is pickled."""
+    run = open_run(goal_run)
+    run.task.scores(run.model, Goals.examples(goal_files).dev[:4])
+    again = pickle.loads(pickle.dumps(run.task.collate))  # noqa: S301
+    rows = run.task.rows(Goals.examples(goal_files).dev[:2])
+    assert again(rows).keys() == run.task.collate(rows).keys()
 
 
 def test_a_run_is_reopened_as_it_was(goal_run):

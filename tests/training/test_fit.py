@@ -11,7 +11,8 @@ from tests.training import tiny
 from twofold.models import DecoderForCausalLM, EncoderConfig, EncoderForGoal
 from twofold.training import Settings, fit, is_finished, read_metrics
 from twofold.training.distribution import join
-from twofold.training.feeding import fed
+from twofold.training.feeding import Piece, fed
+from twofold.training.learner import Learner
 from twofold.training.progress import Silent
 
 
@@ -73,7 +74,7 @@ def test_the_best_is_kept(tmp_path):
 
 @pytest.mark.parametrize(
     ("higher_is_better", "best", "steps"),
-    # Looks give 3, 2, 1, 2, 3 ...: the lowest comes third, the highest first.
+    # Looks give 3, 2, 1, 2, 2, 3: the lowest comes third, the highest first.
     [(False, 3, 5), (True, 1, 3)],
 )
 def test_patience_ends_a_run(higher_is_better, best, steps, tmp_path):
@@ -173,6 +174,14 @@ def test_gradients_are_clipped(tmp_path):
     assert [line["gradient_norm"] for line in tight] == pytest.approx(
         [line["gradient_norm"] for line in free], rel=1e-4
     )
+    learner = Learner(tiny.model(), Settings(clip=1e-6, device="cpu"), join(Settings(device="cpu")))
+    # What the optimizer is given.
+    seen = []
+    learner.optimizer.register_step_pre_hook(
+        lambda *_: seen.append(sum(one.grad.square().sum() for one in learner.model.parameters()).sqrt().item())
+    )
+    learner.step([Piece(tiny.collate(tiny.data(4)), counts=True)], [4], 4.0, 1e-3)
+    assert seen == [pytest.approx(1e-6, rel=1e-2)]
 
 
 def test_bf16_trains_float32_weights(tmp_path):

@@ -23,6 +23,11 @@ def test_matrices_decay_and_nothing_else(decay_embeddings):
         assert decays[id(parameter)] == expected, name
 
 
+def test_averages_are_those_asked_for():
+    (group, *_) = optimizer_of(tiny.model(), Settings(betas=(0.5, 0.75))).param_groups
+    assert group["betas"] == (0.5, 0.75)
+
+
 def test_frozen_parameters_are_left_alone():
     model = nn.Linear(2, 2)
     model.weight.requires_grad_(False)

@@ -109,7 +109,7 @@ def _is_unread() -> bool:
     """Whether what read the output has left, as `head` does. What is still to be written then goes nowhere."""
     output = select.poll()
     output.register(sys.stdout.fileno(), 0)
-    is_gone = any(event & select.POLLERR for _, event in output.poll(0))
+    is_gone = any(event & (select.POLLERR | select.POLLHUP) for _, event in output.poll(0))
     if is_gone:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return is_gone

@@ -49,7 +49,7 @@ def compare_runs(chosen: Evaluate, other: Path) -> int:
         "scores": {name: _plain(one) for name, one in found.items()},
         "left_out": left_out,
         "metric": metric,
-        "verdict": _verdict(found[metric], task.higher_is_better),
+        "verdict": _verdict(found[metric], metric in task.lower),
     }
     if chosen.json:
         say_json(told)
@@ -99,10 +99,10 @@ def _why_none(task: str, left_out: Sequence[str]) -> str:
     )
 
 
-def _verdict(found: "Difference", higher_is_better: bool) -> str:
+def _verdict(found: "Difference", lower_is_better: bool) -> str:
     if not found.is_found:
         return "no difference found"
-    return "better" if (found.difference.mean > 0) == higher_is_better else "worse"
+    return "better" if (found.difference.mean < 0) == lower_is_better else "worse"
 
 
 def _plain(found: "Difference") -> dict[str, Any]:

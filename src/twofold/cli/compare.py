@@ -66,7 +66,7 @@ MOST_AT_ONCE, MOST_SEEDS = 256, 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class Compare:
-    """Compare arms on a task. Ctrl-C ends it; called again, it goes on. What is in the folder's plan is not asked."""
+    """Compare arms on a task. Ctrl-C ends it; called again, it goes on. A folder that has a plan follows that."""
 
     arms: tuple[str, ...] = ("standard", "split_kv")
     """Which; the first is what all others are compared with."""
@@ -79,10 +79,7 @@ class Compare:
     metric: str | None = None
     """What is compared, on the dev split; the task's own unless given."""
     options: tuple[str, ...] = ()
-    """Of model and training, for all arms alike, as NAME=VALUE: those of `twofold train TASK`, besides looks=N looks at
-    the dev split in a run, test=true to read the test split at the end of runs that are compared, share=0.1 to learn
-    from a tenth of the training split, lengths=[2,4] to score over longer pieces too. Dropout is 0
-    unless given."""
+    """NAME=VALUE, of `twofold train TASK`; looks, test, share, lengths (docs/lab.md). Dropout is 0 unless given."""
     data: Path | None = None
     """Files to learn from (docs/data.md); the embedded set unless given."""
     out: Path = Path("lab")
@@ -92,8 +89,7 @@ class Compare:
     report: Path | None = None
     """A comparison's folder: write its report of the runs that are there, and start none."""
     pool: tuple[Path, ...] = ()
-    """Folders of finished comparisons of the same two arms, on other tasks, say: the mean of their effects, each in
-    standard deviations of its paired differences, with Student's interval over them."""
+    """Folders of comparisons of the same two arms: the mean of their effects, in standard deviations (docs/lab.md)."""
     at_once: int = 1
     """Runs at the same time, each in a process of its own; several GPUs are shared out."""
     json: bool = False
@@ -111,12 +107,10 @@ def run(words: Sequence[str]) -> int:
         raise ValueError(f"unknown task {task!r}; there are: {', '.join(TASKS)}")
     chosen = parse(Compare, words[0 if task is None else 1 :], f"twofold compare {task or ''}".strip())
     if chosen.pool:
-        if (task, chosen.register) != (None, None) or _said(words):
-            raise ValueError("--pool puts finished comparisons together: leave out what is to be compared")
+        _check_alone("--pool", words)
         return pool(chosen.pool, as_json=chosen.json)
     if chosen.report is not None:
-        if (task, chosen.register) != (None, None) or _said(words):
-            raise ValueError("--report writes of the runs that are there: leave out what is to be compared")
+        _check_alone("--report", words)
         return _told(chosen.report, as_json=chosen.json)
     if chosen.out.exists() and not chosen.out.is_dir():
         raise ValueError(f"{chosen.out} must be a folder, and is a file")
@@ -238,6 +232,14 @@ def _again(task: str, chosen: Compare) -> str:
     return shlex.join(["twofold", "compare", task, "--out", str(chosen.out), *data, *at_once])
 
 
+def _check_alone(name: str, words: Sequence[str]) -> None:
+    """Of what is there already, nothing else can be asked."""
+    options = [word.partition("=")[0] for word in words if word.startswith("--")]
+    others = [*(words[:1] if words[0] in TASKS else []), *(set(options) - {name, "--json", "--no-json"})]
+    if others:
+        raise ValueError(f"{name} takes runs that are there: leave out {', '.join(sorted(others))}")
+
+
 def _said(words: Sequence[str]) -> list[str]:
     """The options in a command that say what to compare, rather than only where."""
     names = ("--arms", "--seeds", "--lrs", "--tokens", "--metric", "--options")
@@ -246,7 +248,7 @@ def _said(words: Sequence[str]) -> list[str]:
 
 def _plan(task: str, chosen: Compare) -> Any:
     """What the words of the command come to: a look around, because nobody can tell when it was planned."""
-    from twofold.lab.options import is_lower_better, options_of
+    from twofold.lab.options import options_of
     from twofold.lab.plan import Plan
     from twofold.tasks.runs import task_class
 
@@ -256,7 +258,8 @@ def _plan(task: str, chosen: Compare) -> Any:
             raise ValueError(f"option {name!r} is given twice")
         size[name] = value
     options = options_of(task, size)
-    rate, metric = options.settings.learning_rate, chosen.metric or task_class(task).metric
+    kind = task_class(task)
+    rate, metric = options.settings.learning_rate, chosen.metric or kind.metric
     return Plan(
         experiment=_word(chosen.out) or "compare",
         question=f"Which of {', '.join(chosen.arms)} does better on {task}?",
@@ -264,7 +267,7 @@ def _plan(task: str, chosen: Compare) -> Any:
         task=task,
         data="the embedded set" if chosen.data is None else _word(chosen.data),
         metric=metric,
-        lower_is_better=is_lower_better(task, metric),
+        lower_is_better=metric in kind.lower,
         arms=chosen.arms,
         baseline=chosen.arms[0] if chosen.arms else "",
         primary=(),

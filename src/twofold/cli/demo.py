@@ -132,15 +132,18 @@ def _train(chosen: Demo, console: Any) -> int:
 
 def _check_same(folder: Path, settings: Any, data: Path | None) -> None:
     """Refuse a run that was trained otherwise."""
+    from twofold.data.digest import digest_of
+    from twofold.tasks.goals import Goals
     from twofold.tasks.runs import read_task
+    from twofold.training.run import check_same_data
 
     if not (folder / "task.json").is_file():
         return
     told = read_task(folder)
+    digest = None if data is None else digest_of(data, Goals.examples(data))
     try:
         settings.check_same_run(told["settings"])
-        if told["data"] != (None if data is None else str(data.resolve())):
-            raise ValueError(f"data must stay what it was: {told['data']}, got {data}")
+        check_same_data(told, None if data is None else str(data.resolve()), digest)
     except ValueError as error:
         raise ValueError(f"{folder} is another run ({error}): --force trains anew, --out keeps both") from None
 

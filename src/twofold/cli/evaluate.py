@@ -34,7 +34,7 @@ class Evaluate:
     resamples: int = 10_000
     """How often --against draws the examples anew."""
     seed: int = 0
-    """What --against draws them by."""
+    """Seed of what --against draws."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute: a GPU if there is one."""
     json: bool = False

@@ -22,8 +22,7 @@ class Predict:
     run: tyro.conf.Positional[Path]
     """The run's folder."""
     text: tyro.conf.Positional[list[str]] = field(default_factory=list)
-    """What to predict from: a text; for qa "question ||| text", for captioning an image file. Without it, lines of
-    standard input, of which empty ones are passed over."""
+    """A text; for qa "question ||| text", for captioning an image file. Without it, lines of standard input."""
     actions: Path | None = None
     """An actions.toml; the run's own unless given."""
     act: bool = False

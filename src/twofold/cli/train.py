@@ -34,7 +34,7 @@ class Train:
     """Train a model for one task. Ctrl-C saves and ends; --resume goes on."""
 
     data: Path | None = None
-    """Files to learn from, a folder or a file, or hub:NAME[:CONFIG] (docs/data.md); the embedded set unless given."""
+    """File, folder or, where the task takes it, hub:NAME[:CONFIG] (docs/data.md); the embedded set unless given."""
     out: Path = Path("runs")
     """The run's folder."""
     resume: bool = False
@@ -94,7 +94,7 @@ def usual(task: str, words: Sequence[str]) -> Train:
     form = _form(kind.Choices)
     out = Path(_value(words, "--out") or f"runs/{task}")
     is_there = (out / "task.json").is_file()
-    # Other processes need not see the folder: they are told what it was begun with.
+    # Other processes need not see the folder: whoever starts them repeats what it was begun with.
     if "--resume" in words and not is_there and is_main_process():
         raise ValueError(f"{out} has no run to resume")
     if "--resume" in words and is_there:

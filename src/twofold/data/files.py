@@ -97,7 +97,7 @@ def words_in(path: Path | str, line: int | None, record: dict[str, Any], name: s
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 

@@ -5,7 +5,6 @@ a lock, which is gone with its process however that ends; what is finished is a 
 that was stopped, or killed, goes on where it was when it is called again, and a run is what it can lose.
 """
 
-import fcntl
 import hashlib
 import os
 import re
@@ -15,11 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from twofold.disk import taken
 from twofold.lab.plan import Plan
 from twofold.lab.rates import rate_curves, rate_for
 from twofold.lab.records import FILE as RECORDS
 from twofold.lab.records import Key, Record, append, read_records
 from twofold.lab.trial import Laboratory
+from twofold.training.stopping import Stopped, listening
 
 # Where runs are trained and claimed, inside the comparison's folder.
 RUNS, CLAIMS = ".runs", ".claims"
@@ -42,7 +43,10 @@ class Watcher(Protocol):
 
 
 def work(lab: Laboratory, folder: Path, watcher: Watcher) -> list[Record]:
-    """Do runs of the plan until all are done, by this process or another. Returns all records."""
+    """Do runs of the plan until all are done, by this process or another. Returns all records.
+
+    Raises Stopped after Ctrl-C or SIGTERM; the run that it came in is lost, unless it was at its end.
+    """
     told: set[str] = set()
 
     def note(text: str) -> None:
@@ -50,26 +54,36 @@ def work(lab: Laboratory, folder: Path, watcher: Watcher) -> list[Record]:
             told.add(text)
             watcher.note(text)
 
-    while True:
-        records = read_records(folder / RECORDS, note)
-        check_data(lab, records, folder)
-        left = remaining(lab.plan, records, note)
-        if not left:
-            return records
-        for key in left:
-            with _claimed(folder / CLAIMS, key) as is_mine:
-                # Somebody may have finished it since the records were read, or begun with other data.
-                newest = read_records(folder / RECORDS)
-                check_data(lab, newest, folder)
-                if not is_mine or key in {record.key for record in newest}:
-                    continue
-                watcher.begins(key, left)
-                record = lab.run(key, folder / RUNS / _name(key))
-                append(folder / RECORDS, record)
-                watcher.ended(record)
-                break
-        else:
-            time.sleep(WAIT)
+    with listening() as wish:
+        while True:
+            if wish.signal:
+                raise Stopped(wish.signal, f"{folder}; what is finished is kept")
+            records = read_records(folder / RECORDS, note)
+            check_data(lab, records, folder)
+            left = remaining(lab.plan, records, note)
+            if not left:
+                return records
+            if not _did_one(lab, folder, left, watcher):
+                time.sleep(WAIT)
+
+
+def _did_one(lab: Laboratory, folder: Path, left: Sequence[Key], watcher: Watcher) -> bool:
+    """Do the first of these runs that nobody else does; False where others do them all."""
+    for key in left:
+        with _claimed(folder / CLAIMS, key) as is_mine:
+            if not is_mine:
+                continue
+            # Somebody may have finished it since the records were read, or begun with other data.
+            newest = read_records(folder / RECORDS)
+            check_data(lab, newest, folder)
+            if key in {record.key for record in newest}:
+                continue
+            watcher.begins(key, left)
+            record = lab.run(key, folder / RUNS / _name(key))
+            append(folder / RECORDS, record)
+            watcher.ended(record)
+            return True
+    return False
 
 
 def check_data(lab: Laboratory, records: Sequence[Record], folder: Path) -> None:
@@ -103,15 +117,12 @@ def remaining(plan: Plan, records: Sequence[Record], note: Note = lambda text: N
 def _claimed(folder: Path, key: Key) -> Generator[bool]:
     """Whether this process alone has the run now."""
     folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder / f"{_name(key)}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    handle = taken(folder / f"{_name(key)}.lock", wait=False)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        yield False
-    else:
-        yield True
+        yield handle is not None
     finally:
-        os.close(handle)
+        if handle is not None:
+            os.close(handle)
 
 
 def _name(key: Key) -> str:

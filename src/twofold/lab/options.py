@@ -38,8 +38,6 @@ FIXED = frozenset(
 )
 # After the name of an arm whose feed-forward keeps its width instead of being fitted to equal parameters.
 RAW = ":raw"
-# Scores of our tasks of which less is better.
-LOWER = ("perplexity", "nats_per_token", "nats_per_character", "bits_per_character", "calibration_error")
 # A whole number above this is a slip of the finger, and more than some of torch's functions take.
 MOST = 2**31
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
@@ -108,17 +106,12 @@ def options_of(task: str, size: Mapping[str, Any]) -> Options:
     return Options(model=model, settings=settings, choices=given["choices"], own=own)
 
 
-def is_lower_better(task: str, metric: str) -> bool:
-    """Of a task's own metric the task says, of others the table."""
-    kind = task_class(task)
-    return not kind.higher_is_better if metric == kind.metric else metric in LOWER
-
-
 def check_metric(task: str, metric: str, lower_is_better: bool) -> None:
     """Raises for what a task is not scored by, or has the wrong way round: the worse would be called better."""
-    if metric not in (known := task_class(task).metrics):
-        raise ValueError(f"metric must be one of {', '.join(known)} for {task}, got {metric!r}")
-    if lower_is_better != (expected := is_lower_better(task, metric)):
+    kind = task_class(task)
+    if metric not in kind.metrics:
+        raise ValueError(f"metric must be one of {', '.join(kind.metrics)} for {task}, got {metric!r}")
+    if lower_is_better != (expected := metric in kind.lower):
         told, got = (str(one).lower() for one in (expected, lower_is_better))
         raise ValueError(f"lower_is_better must be {told} for {metric} of {task}, got {got}")
 

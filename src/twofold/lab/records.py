@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twofold.disk import naming
+from twofold.disk import naming, taken
 
 FILE = "records.jsonl"
 PHASES = ("grid", "final")
@@ -204,13 +204,10 @@ def append(path: Path, record: Record) -> bool:
 
 @contextmanager
 def locked(path: Path) -> Generator[int]:
-    """The file, for this process alone; the kernel lets go however the process ends."""
-    import fcntl
-
+    """The file, for this process alone."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    handle: Any = taken(path, wait=True)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
         yield handle
     finally:
         os.close(handle)

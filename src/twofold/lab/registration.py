@@ -10,7 +10,6 @@ import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,14 @@ from twofold.lab.plan import Plan
 from twofold.lab.rates import rate_curves, rate_for
 from twofold.lab.records import FILE as RECORDS
 from twofold.lab.records import Key, Record, locked
+from twofold.machine import version_of
 
 FILE = "registration.json"
 PACKAGES = ("twofold", "torch", "transformers", "numpy", "scipy")
 # Of a record's environment: what paired runs must share to have been made alike.
 SAME_FOR_PAIRS = (
-    "gpu", "cpu", "threads", "runs_at_once", "python", "torch", "triton", "cudnn", "cudnn_frontend", "commit",
-    "twofold", "data",
+    "gpu", "cpu", "threads", "runs_at_once", "python", "torch", "triton", "transformers", "numpy", "cudnn",
+    "cudnn_frontend", "commit", "twofold", "data",
 )  # fmt: skip
 # And what every run must tell, without which nobody can check it.
 TOLD = ("date", "commit", "data")
@@ -73,7 +73,7 @@ def _write(plan: Plan, folder: Path) -> None:
         "plan": plan.as_json(),
         "sha256": _hash(plan),
         "registered": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
+        "versions": {"python": platform.python_version(), **{name: version_of(name) for name in PACKAGES}},
     }
     write_whole(path, json.dumps(told, ensure_ascii=False, indent=1, sort_keys=True) + "\n")
     flush(folder)
@@ -264,10 +264,3 @@ def _hash(plan: Plan) -> str:
     """Of the plan as JSON in one form: sorted, no spaces."""
     told = json.dumps(plan.as_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(told.encode()).hexdigest()
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from signal import SIGINT, getsignal
 from statistics import median
 from typing import Any
 
@@ -37,7 +36,7 @@ from twofold.training.folder import read_metrics
 from twofold.training.loop import fit
 from twofold.training.order import lengths_of, total_steps
 from twofold.training.settings import Settings
-from twofold.training.stopping import Stopped, Wish
+from twofold.training.stopping import Diverged
 
 # Most steps between two lines of a run's metrics, and rows whose self weights are looked at.
 LOG_STEPS, LOOKED_AT = 25, 8
@@ -98,7 +97,7 @@ class Laboratory:
         model = build(arm, self.config, self.model_class, matched=matched, seed=key.seed)
         device = self.device
         environment = machine(device) | {"data": self.data, "runs_at_once": self.at_once}
-        looks = _Looks(self, folder, weights=key.phase == "final")
+        looks = _Looks(self, weights=key.phase == "final")
         if settings.compile:
             # After some eight models torch would stop compiling without a word.
             torch.compiler.reset()
@@ -129,7 +128,7 @@ class Laboratory:
                 higher_is_better=True,
             )
             curve, seconds, norms = looks.read(read_metrics(folder))
-        except ArithmeticError:
+        except Diverged:
             curve, seconds, _ = looks.read(read_metrics(folder))
             seconds = seconds or time.monotonic() - began
             tokens = curve[-1].tokens if curve else 0
@@ -159,21 +158,21 @@ class Laboratory:
             )
         value = float(scores[self.plan.metric])
         if not math.isfinite(value):
-            raise ArithmeticError(f"{self.plan.metric} is {value}")
+            raise Diverged(f"{self.plan.metric} is {value}")
         return value
 
     def _tested(self, model: PreTrainedModel) -> float | None:
         """On the test split, which chooses nothing: no number there leaves what the dev split said."""
         try:
             return self.score(model, self.splits.test)
-        except ArithmeticError:
+        except Diverged:
             return None
 
     def _beyond(self, model: PreTrainedModel) -> tuple[Length, ...]:
         """On the dev split, longer pieces of it at once than in training. What ends in no number is left out."""
         found = []
         for times, task in self.longer.items():
-            with suppress(ArithmeticError):
+            with suppress(Diverged):
                 found.append(Length(times, self.score(model, self.splits.dev, task)))
         return tuple(found)
 
@@ -208,8 +207,8 @@ class _Apart:
 class _Looks:
     """Looks at the dev split while a run is trained: what they said, and how long they took."""
 
-    def __init__(self, lab: Laboratory, folder: Path, *, weights: bool) -> None:
-        self.lab, self.folder, self.wants_weights = lab, folder, weights
+    def __init__(self, lab: Laboratory, *, weights: bool) -> None:
+        self.lab, self.wants_weights = lab, weights
         self.seconds: list[float] = []
         self.layers: list[tuple[float, ...]] = []
         self.uniform: float | None = None
@@ -220,10 +219,6 @@ class _Looks:
         if self.wants_weights:
             self._look_inside(model)
         self.seconds.append(time.monotonic() - began)
-        # Asked during the last look, the loop would not end the comparison: to it, the run is done.
-        wish = getsignal(SIGINT)
-        if isinstance(wish, Wish) and wish.signal:
-            raise Stopped(wish.signal, self.folder, step=0, saved=0)
         # The last look is the one that counts: its weights are those to keep.
         return {"look": float(len(self.seconds)), "value": value}
 

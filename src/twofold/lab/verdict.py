@@ -64,7 +64,7 @@ def overview(plan: Plan, comparisons: Sequence[Comparison]) -> Verdict:
     best, worst = (_difference(plan, comparisons[place]) for _, place in ends)
     said = f"of {len(comparisons)} comparisons nothing is claimed; at best, {best}, and at worst, {worst}"
     if unfinished := sum(_why_not_judged(one) is not None for one in comparisons):
-        said += f"; runs of {unfinished} are missing or diverged"
+        said += f"; in {unfinished} of them runs are missing or diverged"
     return Verdict(Word.EXPLORATORY, f"{Word.EXPLORATORY}: {said}.")
 
 
@@ -148,9 +148,13 @@ def _time(comparison: Comparison) -> str:
         return f", with {share(_seconds_ratio(comparison))} of its seconds for the same tokens"
     if not math.isfinite(shortest.second_ratio.mean):
         return ", and no budget reaches that end"
+    return f", and {_reaches(shortest)}"
+
+
+def _reaches(shortest: Shortest) -> str:
     most = "at most " if shortest.is_censored else ""
     return (
-        f", and reaches that end with {most}{share(shortest.token_ratio.mean)} of the tokens and "
+        f"reaches that end with {most}{share(shortest.token_ratio.mean)} of the tokens and "
         f"{share(shortest.second_ratio.mean)} of the seconds ({_seconds_interval(shortest)})"
     )
 
@@ -164,10 +168,10 @@ def _seconds_interval(shortest: Shortest) -> str:
 
 
 def _lost(comparison: Comparison) -> str:
-    if comparison.clock is Clock.UNKNOWN:
+    if comparison.clock is Clock.UNKNOWN or comparison.shortest is None:
         ratio = share(_seconds_ratio(comparison))
         return f", but takes {ratio} of its seconds for the same tokens, and whether a shorter run keeps it is unknown"
-    return f", but seconds lose it{_time(comparison).replace(', and', ': it')}"
+    return f", but seconds lose it: it {_reaches(comparison.shortest)}"
 
 
 def _seconds_ratio(comparison: Comparison) -> float:

@@ -246,6 +246,9 @@ class EmbeddingOutput(ModelOutput):
 class SentenceEmbedding(Head):
     """One vector of length 1 a sentence, for search and comparison; taught by which texts belong together."""
 
+    needs_whole_batches = True
+    """The loss of a batch is no mean of those of its pieces: every sentence is told from all documents."""
+
     def _build(self, config: Any) -> None:
         del config
 
@@ -262,9 +265,8 @@ class SentenceEmbedding(Head):
     ) -> EmbeddingOutput:
         """With documents (N, S), a loss: sentence i must be nearer to document labels[i] than to all the others.
 
-        also_right (B, N) is true for others that are right as well: those are neither sought nor shunned; of
-        labels[i] itself it says nothing. Beside a
-        loss there are the sentences' vectors, and no hidden states.
+        also_right (B, N) is true for others that are right as well: those are neither sought nor shunned; of labels[i]
+        itself it says nothing. Beside a loss there are the sentences' vectors, and no hidden states.
         """
         if labels is None:
             found = self._hidden(input_ids, attention_mask, **options)

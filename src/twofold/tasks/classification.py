@@ -36,6 +36,7 @@ class Classification(Task[Labelled]):
     name = "classification"
     metric = "accuracy"
     metrics = ("accuracy", "macro_f1", "calibration_error")
+    lower = ("calibration_error",)
     reads_hub = True
     model_class = EncoderForSequenceClassification
 

@@ -21,7 +21,7 @@ class Decoding:
     max_new_tokens: int = 200
     """Longest text, in tokens."""
     seed: int = 0
-    """Which chance."""
+    """Seed of what is drawn."""
 
     def __post_init__(self) -> None:
         for name in ("beams", "top_k", "max_new_tokens"):

@@ -64,6 +64,7 @@ class Goals(Task[Utterance]):
     name = "goals"
     metric = "exact_match"
     metrics = ("exact_match", "goal_accuracy", "slot_f1", "calibration_error", "out_of_scope_auroc")
+    lower = ("calibration_error",)
     model_class = EncoderForGoal
 
     @classmethod

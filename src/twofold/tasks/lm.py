@@ -69,8 +69,7 @@ USUAL = LanguageChoices()
 class LanguageModelling(WritingTask[str]):
     name = "lm"
     metric = "perplexity"
-    metrics = ("perplexity", "nats_per_token", "nats_per_character", "bits_per_character")
-    higher_is_better = False
+    metrics = lower = ("perplexity", "nats_per_token", "nats_per_character", "bits_per_character")
     model_class = DecoderForCausalLM
     recurrent_class = RecurrentForCausalLM
     reads_hub = True

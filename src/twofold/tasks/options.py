@@ -1,4 +1,4 @@
-"""Which model a task trains. Imports nothing: a command reads it for help."""
+"""Which model a task trains. Imports no torch: a command reads it for help."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -9,10 +9,9 @@ class ModelOptions:
     """Which model to train."""
 
     model: Literal["transformer", "rnn", "lstm", "gru"] = "transformer"
-    """A transformer, or recurrent layers of a kind where the task offers them; what follows of attention, recipe, init
-    and matching is of transformers."""
+    """A transformer, or recurrent layers where the task offers them; those have no recipe, init or matching."""
     attention: Literal["standard", "split_key", "split_value", "split_kv"] = "split_kv"
-    """What of a token's own key and value is apart from those for the others."""
+    """Which of key and value a token has twice: one for itself, one for the others."""
     size: Literal["tiny", "small", "base"] = "tiny"
     """tiny: 2 layers of width 128; small: 4 of 256; base: 6 of 512."""
     width: int | None = None

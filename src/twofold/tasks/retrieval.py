@@ -2,7 +2,7 @@
 
 One encoder makes vectors of questions and of documents; near means relevant. It is taught with the documents of the
 whole batch: each question must find its own among them. So a step's loss depends on what else is in the batch, and a
-batch is computed in one piece (`accumulate` 1).
+process computes its batch in one piece.
 """
 
 from collections.abc import Mapping, Sequence

@@ -6,7 +6,6 @@ on as slots do.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -38,11 +37,14 @@ class SlotTags:
 
     def __init__(self, labels: Sequence[str], slots: Mapping[str, Sequence[str]]) -> None:
         self.labels, self.slots = labels, slots
-        self._allowed = cache(self._find_allowed)
+        # Found once a goal. No functools.cache: a task goes to workers of a data loader, and that could not.
+        self._allowed: dict[str, Allowed] = {}
 
     def best(self, scores: Tensor, moves: Tensor, goal: str) -> list[str]:
         """Tags of words with these scores (words, labels); moves (labels + 1, labels) as a chain has them."""
-        labels, places, never = self._allowed(goal)
+        if goal not in self._allowed:
+            self._allowed[goal] = self._find_allowed(goal)
+        labels, places, never = self._allowed[goal]
         if not len(scores) or len(labels) == 1:
             return ["O"] * len(scores)
         moves = moves[[*places, len(self.labels)]][:, places].masked_fill(never, -math.inf)

@@ -65,7 +65,8 @@ class Summarization(PairTask):
     def notes(self) -> dict[str, str]:
         from importlib.metadata import version
 
-        return {"rouge": f"rouge-score {version('rouge-score')}, stemmed, mean F1 over texts, times 100"}
+        how = "words of every script, stemmed, mean F1 over texts, times 100"
+        return {"rouge": f"rouge-score {version('rouge-score')}, {how}"}
 
     def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
         return {"text": text, "summary": self.write(model, text)}

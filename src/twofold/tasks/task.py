@@ -30,8 +30,9 @@ class Task(ABC, Generic[Example]):
     metric: ClassVar[str]
     """The number on the dev split by which the best model is chosen."""
     metrics: ClassVar[tuple[str, ...]]
-    """All names that `scores` may give; some need examples of a kind, out of scope for one."""
-    higher_is_better: ClassVar[bool] = True
+    """What models can be compared by, of what `scores` gives; some need examples of a kind, out of scope for one."""
+    lower: ClassVar[tuple[str, ...]] = ()
+    """Those of which less is better."""
     model_class: ClassVar[type[PreTrainedModel]]
     recurrent_class: ClassVar[type[PreTrainedModel] | None] = None
     """The same of recurrent layers, where this task offers them."""

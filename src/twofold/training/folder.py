@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from twofold.disk import is_aside, write_whole
+from twofold.disk import is_aside, taken, write_whole
 from twofold.training import checkpoints
 from twofold.training.distribution import is_main_process
 from twofold.training.durable import sweep
@@ -140,22 +140,15 @@ def locked(folder: Path) -> Generator[None]:
 
 
 def _taken(folder: Path) -> int:
-    import fcntl
-
     path = folder / CHECKPOINTS / LOCK
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            handle = taken(path, wait=False)
         except FileNotFoundError:
             continue
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(handle)
-            if not isinstance(error, BlockingIOError):
-                raise
-            raise ValueError(f"{folder} is in use: another process is training there") from error
+        if handle is None:
+            raise ValueError(f"{folder} is in use: another process is training there")
         # Whoever held it may have removed the file in between: then it locks nothing.
         if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
             return handle

@@ -93,7 +93,10 @@ class Learner:
 
 
 def forward_options(kind: type[PreTrainedModel], settings: Settings) -> dict[str, Any]:
-    """What forward is told besides a batch, in training alone."""
+    """What forward is told besides a batch, in training alone. Raises for settings that such a model cannot follow."""
+    if settings.accumulate > 1 and getattr(kind, "needs_whole_batches", False):
+        name, got = kind.__name__, settings.accumulate
+        raise ValueError(f"accumulate must be 1 for {name}, whose loss tells all of a batch apart, got {got}")
     known = signature(kind.forward).parameters
     # No cache in training: it costs memory and hides where packed sequences end.
     options: dict[str, Any] = {"use_cache": False} if "use_cache" in known else {}

@@ -46,7 +46,7 @@ from twofold.training.reporters import reporter
 from twofold.training.result import read_model, write_model
 from twofold.training.settings import Settings
 from twofold.training.state import State
-from twofold.training.stopping import Stopped, Wish, listening
+from twofold.training.stopping import Diverged, Stopped, Wish, listening
 from twofold.training.streaming import Numbered
 from twofold.training.tensors import set_weights, weights
 
@@ -88,7 +88,7 @@ def fit(
     early. Without evaluate the last weights are kept. resume goes on from the newest whole checkpoint, or from the
     start if there is none yet; a finished run is left as it is.
 
-    Raises Stopped after Ctrl-C or SIGTERM, ArithmeticError when the loss is no number, OSError when the model cannot be
+    Raises Stopped after Ctrl-C or SIGTERM, Diverged when the loss is no number, OSError when the model cannot be
     written, ValueError for what cannot be trained.
     """
     if not isinstance(train, Streamed) and len(train) == 0:
@@ -183,7 +183,7 @@ class _Run:
                 if signal or is_save_due:
                     self._save()
                 if signal:
-                    raise Stopped(signal, self.job.folder, self.state.step, self.saved_step)
+                    raise Stopped(signal, f"{self.job.folder} after step {self.state.step}; {self._kept()}: resume it")
                 if self.is_over:
                     break
 
@@ -262,7 +262,7 @@ class _Run:
             for what, value in (("loss", loss), ("gradient norm", norm)):
                 if not math.isfinite(value):
                     problem = f"{what} is {value} at step {step}"
-                    raise ArithmeticError(f"{problem}; {self._kept()}; try a lower learning_rate")
+                    raise Diverged(f"{problem}; {self._kept()}; try a lower learning_rate")
             self.state.add(loss, norm)
 
     def _check_weights(self) -> None:
@@ -270,7 +270,7 @@ class _Run:
         (spoilt,) = self.processes.summed([self.learner.has_spoilt_weights])
         if spoilt:
             problem = f"weights are not all numbers after step {self.state.step}"
-            raise ArithmeticError(f"{problem}; {self._kept()}; try a lower learning_rate")
+            raise Diverged(f"{problem}; {self._kept()}; try a lower learning_rate")
 
     def _tell(self, epoch: float) -> None:
         """A line of metrics.jsonl, every log_steps and at the end."""

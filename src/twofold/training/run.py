@@ -1,6 +1,6 @@
 """Train a task: from its name to a finished run folder."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -78,11 +78,10 @@ def train_task(
     # Nothing is written, and no old run removed, before all that was asked for is known to be possible.
     _check_possible(model, rows, settings)
     with begun(folder, force=force, resume=resume, fill=None if goes_on else partial(write, tuned=False)):
-        if progress is not None and splits.cut:
-            progress.note(f"{' and '.join(splits.cut)} are cut from train, for the data has none")
-        if progress is not None and not goes_on:
-            for doubt in task.doubts(splits.train):
-                progress.note(doubt)
+        cuts = [f"{' and '.join(splits.cut)} are cut from train, for the data has none"] if splits.cut else []
+        if progress is not None and is_main_process():
+            for note in cuts + ([] if goes_on else task.doubts(splits.train)):
+                progress.note(note)
         outcome = fit(
             model,
             rows,
@@ -91,7 +90,7 @@ def train_task(
             folder=folder,
             evaluate=lambda model: task.scores(model, splits.dev),
             metric=task.metric,
-            higher_is_better=task.higher_is_better,
+            higher_is_better=task.metric not in task.lower,
             progress=progress,
             resume=resume,
         )
@@ -124,16 +123,20 @@ def _check_same(folder: Path, name: str, options: ModelOptions, settings: Settin
     """Refuse to go on with a run that began otherwise."""
     before = read_task(folder)
     settings.check_same_run(before["settings"])
-    now = {"task": name, "options": asdict(options), "choices": told["choices"]}
-    # Runs that began before digests were kept have none. Known files may have moved; an address of the hub says besides
-    # how they are read.
-    digest = before.get("digest")
-    if is_hub(before["data"]):
-        before["data"] = settled(before["data"])
-    if digest is None or digest != told["digest"] or is_hub(before["data"]) or is_hub(told["data"]):
-        now["data"] = told["data"]
-    for what, value in now.items():
+    for what, value in {"task": name, "options": asdict(options), "choices": told["choices"]}.items():
         if before[what] != value:
             raise ValueError(f"a resumed run keeps the {what} it began with, {before[what]}, got {value}")
-    if digest not in (None, told["digest"]):
-        raise ValueError(f"a resumed run keeps the data it began with: files of {told['data']} have changed since")
+    check_same_data(before, told["data"], told["digest"])
+
+
+def check_same_data(before: Mapping[str, Any], data: str | None, digest: str | None) -> None:
+    """Refuse other data than a run's task.json has. Files that are known by their digest may have moved."""
+    was = settled(before["data"]) if is_hub(before["data"]) else before["data"]
+    # Runs that began before digests were kept have none.
+    known = before.get("digest")
+    # An address of the hub says besides how its files are read.
+    may_have_moved = known is not None and known == digest and not is_hub(was) and not is_hub(data)
+    if was != data and not may_have_moved:
+        raise ValueError(f"a resumed run keeps the data it began with, {was}, got {data}")
+    if known not in (None, digest):
+        raise ValueError(f"a resumed run keeps the data it began with: files of {data} have changed since")

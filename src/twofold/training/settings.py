@@ -1,4 +1,4 @@
-"""How a model is trained, in one frozen object that checks itself. Imports nothing: a command reads it for help."""
+"""How a model is trained, in one frozen object that checks itself. Imports no torch: a command reads it for help."""
 
 import math
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ class Settings:
     betas: tuple[float, float] = (0.9, 0.98)
     """AdamW's two averages."""
     clip: float | None = 1.0
-    """Longest gradient; None leaves gradients as they are."""
+    """Gradients whose norm is above this are scaled down to it; None leaves them as they are."""
     label_smoothing: float = 0.0
     """How much of every label the loss in training spreads over all tokens; only for models that write an answer."""
     seed: int = 0

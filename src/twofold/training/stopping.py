@@ -1,11 +1,14 @@
-"""Ctrl-C and SIGTERM: asked once, training ends at the next step with everything saved; asked again, at once."""
+"""What ends a training before its last step.
+
+Ctrl-C and SIGTERM: asked once, it ends at the next step with everything saved; asked again, at once. And numbers that
+are none.
+"""
 
 import signal
 import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -13,14 +16,16 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 ONE_WISH = 1.0
 
 
-class Stopped(Exception):  # noqa: N818 (nothing went wrong)
-    """A signal ended the training; what was done is in the newest checkpoint."""
+class Diverged(ArithmeticError):  # noqa: N818 (as the lab says of a run)
+    """A loss, a gradient, a weight or a score is infinite or no number."""
 
-    def __init__(self, number: int, folder: Path, step: int, saved: int) -> None:
-        name = signal.Signals(number).name
-        where = "nothing was saved" if saved == 0 else f"saved at step {saved}"
-        super().__init__(f"{name} stopped {folder} after step {step}, {where}; go on with resume")
-        self.signal, self.step, self.saved, self.folder = number, step, saved, folder
+
+class Stopped(Exception):  # noqa: N818 (nothing went wrong)
+    """A signal ended the work; `told` says what it was and what is kept of it."""
+
+    def __init__(self, number: int, told: str) -> None:
+        super().__init__(f"{signal.Signals(number).name} stopped {told}")
+        self.signal = number
 
     @property
     def exit_code(self) -> int:
@@ -43,11 +48,17 @@ class Wish:
 
 @contextmanager
 def listening() -> Generator[Wish]:
-    """Turn signals into a wish while inside. Python allows that in the main thread only; elsewhere nothing changes."""
-    wish = Wish()
+    """Turn signals into a wish while inside; whoever listens inside of that has the same one.
+
+    Python allows that in the main thread only; elsewhere nothing changes.
+    """
     if threading.current_thread() is not threading.main_thread():
-        yield wish
+        yield Wish()
         return
+    if isinstance(outer := signal.getsignal(signal.SIGINT), Wish):
+        yield outer
+        return
+    wish = Wish()
     before = {number: signal.signal(number, wish) for number in SIGNALS}
     try:
         yield wish

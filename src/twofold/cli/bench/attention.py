@@ -56,13 +56,11 @@ class Attention(BenchOptions):
     )
     """Backends to measure, besides the one that `auto` takes; one that cannot serve a case is left out."""
     suite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Measure the shapes of the GPU results instead of --tokens, --batch, --heads and --head-width: 16k tokens a batch,
-    from 64 sequences of 256 to one of 16384, with as many key/value heads as query heads and with a quarter."""
+    """Measure the shapes of the GPU results, 256 to 16384 tokens, whatever --tokens, --batch and --heads say."""
     explain: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Measure nothing; say which backend `auto` takes for each case, and why."""
     tune: Path | None = None
-    """Write the table that `auto` chooses by to this file: the present one, with what was measured now in place of what
-    it says of this machine at these lengths. TWOFOLD_CHOICES=FILE makes `auto` use it."""
+    """Write the table that `auto` chooses by, with what is measured now, to this file. TWOFOLD_CHOICES=FILE uses it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

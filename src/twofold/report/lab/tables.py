@@ -46,7 +46,7 @@ def differences(study: Study) -> Table:
     rows = [
         (
             _name(one),
-            said.word if one.is_primary else "exploratory",
+            said.word,
             str(len(one.pairs.runs)),
             number(one.difference.mean) if one.difference else NOTHING,
             interval_text(one.difference),
