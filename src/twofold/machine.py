@@ -1,5 +1,6 @@
 """Where a number was measured: versions, processor, commit. Part of every results file."""
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -17,6 +18,7 @@ def machine(device: torch.device) -> dict[str, object]:
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
+        "code": _code(),
         "twofold": twofold.__version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -68,7 +70,18 @@ def _commit() -> str | None:
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
         commit = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)  # noqa: S603
-        changes = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)  # noqa: S603
+        # Of the package alone: results and notes that change beside it are no other code.
+        asked = [*git, "status", "--porcelain", "-uno", "--", "."]
+        changes = subprocess.run(asked, capture_output=True, text=True, check=True)  # noqa: S603
     except (OSError, subprocess.CalledProcessError):
         return None
     return commit.stdout.strip() + ("+" if changes.stdout.strip() else "")
+
+
+@cache
+def _code() -> str:
+    """The package's files in a few letters: the same of two commits that differ elsewhere, and of a copy. Read once."""
+    digest, package = hashlib.sha256(), Path(__file__).parent
+    for path in sorted(path for path in package.rglob("*") if path.suffix in (".py", ".json")):
+        digest.update(f"{path.relative_to(package).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]

@@ -44,7 +44,7 @@ def trained(monkeypatch):
 
             def run(key, folder):
                 self.append(key)
-                return compare.Record(**key._asdict(), **template, value=outcome(key), environment={"data": lab.data})
+                return compare.Record(**key._asdict(), **template, value=outcome(key), environment=lab.environment())
 
             monkeypatch.setattr(lab, "run", run)
             return self
@@ -241,6 +241,27 @@ def test_a_full_disk_loses_a_run_and_nothing_else(taken, lab, tmp_path, trained,
     assert len(read_records(tmp_path / FILE)) == 2
     assert (tmp_path / FILE).read_bytes().endswith(b"\n")
     assert len(work(lab, tmp_path, quick.Heard())) == 8
+
+
+def test_a_run_pairs_with_one_that_was_made_alike(data, tmp_path, trained):
+    """With another number at once, say: the pair could not be judged."""
+    claims = {"exploratory": False, "primary": (("split_kv", "standard"),), "arms": ("standard", "split_kv", "gated")}
+    once, twice = (Laboratory(quick.plan(**claims), data, at_once) for at_once in (1, 2))
+    trained.on(once)
+    trained.on(twice)
+    records = work(once, tmp_path, quick.Heard())
+    (tmp_path / FILE).unlink()
+    for record in records:
+        if record.phase == "grid" or record.seed == 0 or record.arm == "standard":
+            append(tmp_path / FILE, record)
+    heard = quick.Heard()
+    with pytest.raises(
+        ValueError, match=r"split_kv seed 1 pairs with .* made otherwise \(runs_at_once 2 / 1, now / then"
+    ):
+        work(twice, tmp_path, heard)
+    # By gated nothing is claimed.
+    assert [key.arm for key in heard.begun] == ["gated"]
+    assert len(work(once, tmp_path, quick.Heard())) == len(records)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -53,6 +53,7 @@ def test_a_share_is_one(share):
 def test_a_laboratory_learns_from_it():
     told = tomllib.loads(TOML) | {"task": "classification", "metric": "accuracy", "lower_is_better": False}
     size = {"width": 16, "layers": 1, "heads": 2, "looks": 1}
+    told |= {"size": size, "exploratory": True}
     whole, part = (Laboratory(Plan.from_json(told | {"size": size | {"share": share}})) for share in (1.0, 0.1))
     assert len(part.rows) == -(-len(whole.rows) // 10)
     assert part.splits.dev == whole.splits.dev

@@ -1,6 +1,7 @@
 """The shortest own schedule, on lines whose crossing is known."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -124,6 +125,14 @@ class TestClock:
     def test_by_schedules(self):
         faster, slower, never = found(runs(0.5)), found(runs(-0.5)), found(runs(-5.0))
         assert [self.judged([], one) for one in (faster, slower, never)] == [Clock.KEEPS, Clock.LOSES, Clock.LOSES]
+
+    def test_an_upper_bound_loses_nothing(self):
+        """Nobody knows how many seconds a still smaller budget would take."""
+        slow = [replace(one, seconds=one.seconds * 200) if one.arm == "exclusive" else one for one in runs(gain=2.5)]
+        one = found(slow)
+        assert one.is_censored
+        assert one.second_ratio.mean == pytest.approx(2.0)
+        assert self.judged([], one) is Clock.UNKNOWN
 
     @pytest.mark.parametrize(
         ("seconds", "curve", "expected"),

@@ -60,6 +60,9 @@ class TestSignFlip:
         assert sign_flip_p([0.1, 0.2, -0.3]) == 1.0
         assert sign_flip_p([0.3, 0.3, 0.3, -0.3]) == pytest.approx(10 / 16)
 
+    def test_sums_of_large_numbers_are_not_endless(self):
+        assert sign_flip_p([1e308] * 8) == sign_flip_p([1.0] * 8) == 2 / 2**8
+
     def test_no_difference_is_none(self):
         assert sign_flip_p([0.0]) == sign_flip_p([0.0] * 8) == 1.0
         assert sign_flip_p([0.0, 0.0, 0.5]) == 1.0
@@ -173,6 +176,10 @@ class TestIntervals:
         assert not interval([0.5]).excludes(0)
         with pytest.raises(ValueError, match="confidence must be between 0 and 1, got 95"):
             interval([1, 2], 95)
+
+    def test_bootstrap_of_numbers_that_differ_in_their_last_bits(self):
+        found = bootstrap_interval([0.1] * 7 + [0.1 + 1.4e-17])
+        assert found.low == found.mean == found.high == pytest.approx(0.1)
 
     def test_bootstrap_draws_the_same_for_the_same_seed(self):
         values = np.random.default_rng(3).exponential(size=40)

@@ -93,7 +93,7 @@ def test_longer_pieces_than_in_training_are_scored_at_the_end(run, lab):
             {"task": "classification", "metric": "accuracy", "lower_is_better": False},
             "reads each text as long as it is",
         ),
-        ({"size": quick.SIZE | {"lengths": [1.5]}}, "lengths must be whole numbers of at least 1"),
+        ({"size": quick.SIZE | {"lengths": [1.5]}}, "lengths must be different whole numbers from 1 to 1024"),
     ],
 )
 def test_lengths_that_a_model_cannot_read_are_found_before_the_first_run(changes, complaint, data):
@@ -202,12 +202,14 @@ def test_seconds_are_steps_at_the_usual_pace(lab):
     looks.seconds = [5.0, 7.0]
     # Steps of 0.1 s, but for the first (3 s) and ten in which something else ran (4 s); looks after 20 and 40.
     ends = {10: 3.9, 20: 4.9, 30: 10.9, 40: 14.9}
-    lines = [{"kind": "step", "step": s, "seconds": t, "tokens": 8 * s, "gradient_norm": 1.0} for s, t in ends.items()]
+    lines = [{"kind": "step", "step": s, "seconds": t, "tokens": 8 * s} for s, t in ends.items()]
+    for line, (mean, largest) in zip(lines, ((4.0, 5.0), (2.0, 9.0), (1.0, 1.5), (1.0, 1.0)), strict=True):
+        line |= {"gradient_norm": mean, "largest_gradient_norm": largest}
     lines += [{"kind": "evaluation", "step": step, "value": value} for step, value in ((20, 2.0), (40, 1.0))]
-    curve, seconds, norms = looks.read(lines)
+    curve, seconds, tail = looks.read(lines)
     assert seconds == pytest.approx(4.0)
     assert curve == [Point(160, pytest.approx(2.0), 2.0), Point(320, pytest.approx(4.0), 1.0)]
-    assert norms == [1.0] * 4
+    assert tail == 9.0 / 1.5
 
 
 def test_a_score_that_is_no_number_is_a_divergence(lab, tmp_path, monkeypatch):
@@ -325,3 +327,26 @@ def test_every_task_can_be_compared(task, tmp_path, monkeypatch):
         # Of pictures nobody asks which of them attend to themselves.
         assert len(record.self_weights) == (0 if task == "captioning" else 2)
     assert {kind.metric} <= named <= set(kind.metrics)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        (
+            {"budgets": (6 * quick.STEP + 20,)},
+            "budgets must be whole numbers of steps, which have 128 tokens: 6 come to 768",
+        ),
+        ({"budgets": (20, 768)}, "1 come to 128, got 20"),
+        ({"arms": ("standard", "wide"), "primary": (("wide", "standard"),)}, "wide must not be larger than its rival"),
+        (
+            {"arms": ("standard", "split_kv:raw"), "primary": (("split_kv:raw", "standard"),)},
+            "split_kv:raw must not be",
+        ),
+    ],
+)
+def test_what_could_not_be_judged_is_not_begun(changes, complaint, data):
+    claims = {"exploratory": False, "primary": (("split_kv", "standard"),)}
+    with pytest.raises(ValueError, match=re.escape(complaint)):
+        Laboratory(quick.plan(**claims | changes), data)
+    # Where nothing is claimed, it is told beside the numbers.
+    assert Laboratory(quick.plan(**changes | {"exploratory": True}), data).steps(768) == 6

@@ -176,6 +176,30 @@ class TestWords:
         assert verdict(one_budget(), slack).word is Word.BETTER
         assert verdict(one_budget(exploratory=True), broken).word is Word.EXPLORATORY
 
+    def test_a_larger_arm_is_not_judged(self):
+        size = runs(CLEAR)[0].parameters
+        larger = [replace(one, parameters=2 * size) if one.arm == SPLIT else one for one in runs(CLEAR)]
+        assert verdict(one_budget(), larger).sentence == (
+            f"not judged: the arm has more parameters than its rival ({2 * size:,} to {size:,})."
+        )
+        about = [replace(one, parameters=round(1.005 * size)) if one.arm == SPLIT else one for one in runs(CLEAR)]
+        assert verdict(one_budget(), about).word is Word.BETTER
+
+    def test_another_commit_of_the_same_code_is_alike(self):
+        def made(**standard):
+            return [
+                replace(one, environment=ENVIRONMENT | {"code": "c0de"} | (standard if one.arm == "standard" else {}))
+                for one in runs(CLEAR)
+            ]
+
+        assert verdict(one_budget(), made(commit="another")).word is Word.BETTER
+        assert "code c0de / 0ther" in verdict(one_budget(), made(code="0ther")).sentence
+
+    def test_tiny_numbers_may_differ(self):
+        """Level is what differs in its last bits, whatever the unit."""
+        tiny = [replace(one, value=one.value * 1e-12) for one in runs(CLEAR)]
+        assert verdict(one_budget(), tiny).word is Word.BETTER
+
     def test_pairs_that_were_not_made_alike_are_not_judged(self):
         other = ENVIRONMENT | {"runs_at_once": 4, "data": "other"}
         broken = [replace(one, environment=other) if one.arm == SPLIT else one for one in runs(CLEAR)]

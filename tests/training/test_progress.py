@@ -46,7 +46,16 @@ def test_without_rich(monkeypatch):
 def test_silence_is_a_progress(capsys):
     nobody: Progress = Silent()
     nobody.started(1, 0)
-    step = Step(step=1, epoch=1.0, loss=1.0, learning_rate=1.0, gradient_norm=1.0, tokens=1, seconds=1.0)
+    step = Step(
+        step=1,
+        epoch=1.0,
+        loss=1.0,
+        learning_rate=1.0,
+        gradient_norm=1.0,
+        largest_gradient_norm=2.0,
+        tokens=1,
+        seconds=1.0,
+    )
     nobody.step(step)
     nobody.evaluated(1, {})
     nobody.note("nothing")

@@ -16,9 +16,10 @@ from typing import Protocol
 
 from twofold.disk import taken
 from twofold.lab.plan import Plan
-from twofold.lab.rates import rate_curves, rate_for
+from twofold.lab.rates import curve_for, rate_curves, rate_for
 from twofold.lab.records import FILE as RECORDS
 from twofold.lab.records import Key, Record, append, read_records
+from twofold.lab.registration import made_otherwise
 from twofold.lab.trial import Laboratory
 from twofold.training.stopping import Stopped, listening
 
@@ -63,7 +64,15 @@ def work(lab: Laboratory, folder: Path, watcher: Watcher) -> list[Record]:
             left = remaining(lab.plan, records, note)
             if not left:
                 return records
-            if not _did_one(lab, folder, left, watcher):
+            alike = [key for key in left if not _pairs_with_others(lab, key, records)]
+            if not alike:
+                key = left[0]
+                why = _pairs_with_others(lab, key, records)
+                raise ValueError(
+                    f"{folder}: {key.arm} seed {key.seed} pairs with a run that was made otherwise ({', '.join(why)}, "
+                    "now / then), and could not be judged: go on as that was made"
+                )
+            if not _did_one(lab, folder, alike, watcher):
                 time.sleep(WAIT)
 
 
@@ -84,6 +93,15 @@ def _did_one(lab: Laboratory, folder: Path, left: Sequence[Key], watcher: Watche
             watcher.ended(record)
             return True
     return False
+
+
+def _pairs_with_others(lab: Laboratory, key: Key, records: Sequence[Record]) -> list[str]:
+    """In what this process differs from the one that did the other run of a pair by which something is claimed."""
+    claims = () if lab.plan.exploratory or key.phase != "final" else lab.plan.primary
+    rivals = {other for pair in claims if key.arm in pair for other in pair if other != key.arm}
+    same = (key.phase, key.seed, key.budget)
+    others = [one for one in records if one.arm in rivals and (one.phase, one.seed, one.budget) == same]
+    return made_otherwise(lab.environment(), others[0].environment) if others else []
 
 
 def check_data(lab: Laboratory, records: Sequence[Record], folder: Path) -> None:
@@ -110,6 +128,11 @@ def remaining(plan: Plan, records: Sequence[Record], note: Note = lambda text: N
                 note(f"{arm} diverged at every rate of the grid and is not compared at {budget:,} tokens")
             else:
                 rates[arm, budget] = rate
+    claimed = {arm for pair in plan.primary for arm in pair} if not plan.exploratory else set()
+    for arm in plan.arms:
+        grid = curve_for(curves, arm, plan.end) if arm in claimed else None
+        if grid is not None and grid.best is not None and not grid.is_interior:
+            note(f"the best rate of {arm}, {grid.best:g}, is at the edge of the grid: no comparison will be judged")
     return [key for key in plan.finals(rates) if key not in done]
 
 

@@ -7,7 +7,7 @@ from twofold.lab.pairs import Pairs, paired
 from twofold.lab.plan import LEAST_PAIRS, Plan
 from twofold.lab.rates import curve_for, rate_curves
 from twofold.lab.records import Record
-from twofold.lab.registration import counted, hopeless, is_off_budget, listed, unlike
+from twofold.lab.registration import counted, hopeless, is_larger, is_off_budget, listed, unlike
 from twofold.lab.schedules import Clock, Shortest, clock, shortest_schedule
 from twofold.lab.statistics import MOST_PAIRS, Estimate, holm, sign_flip_p, smallest_detectable, t_interval
 
@@ -104,12 +104,17 @@ def _flaws(plan: Plan, runs: Sequence[Record], arm: str, against: str) -> tuple[
     edges = [f"{grid.arm} {grid.best:g}" for grid in grids if grid.best is not None and not grid.is_interior]
     finals = [run for run in runs if run.phase == "final" and run.arm in (arm, against)]
     off = [f"{run.arm} seed {run.seed} saw {run.tokens:,} of {run.budget:,}" for run in finals if is_off_budget(run)]
+    sizes = {run.arm: run.parameters for run in finals}
+    larger = (
+        [f"{sizes[arm]:,} to {sizes[against]:,}"] if len(sizes) == 2 and is_larger(sizes[arm], sizes[against]) else []
+    )
     there = {run.key for run in runs}
     missing = [f"{key.arm} {key.lr:g}" for key in plan.grid() if key.arm in (arm, against) and key not in there]
     found = {
         "runs of the grid are missing": missing,
         "the best learning rate is at the edge of the grid": edges,
         "runs did not see the tokens of their budget": off,
+        "the arm has more parameters than its rival": larger,
         "pairs were not made alike": unlike(runs, arm, against, plan.budgets),
         f"a rival does not train to within {plan.rivals_within} of {plan.baseline}": _idle(plan, runs, against),
     }

@@ -40,6 +40,8 @@ FIXED = frozenset(
 RAW = ":raw"
 # A whole number above this is a slip of the finger, and more than some of torch's functions take.
 MOST = 2**31
+# Times the training length that a text is read over.
+MOST_TIMES = 1024
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 
 
@@ -59,8 +61,11 @@ class Own:
     def __post_init__(self) -> None:
         if self.looks < 1:
             raise ValueError(f"looks must be at least 1, got {self.looks}")
-        if any(times < 1 or times != int(times) for times in self.lengths):
-            raise ValueError(f"lengths must be whole numbers of at least 1, got {list(self.lengths)}")
+        fits = all(1 <= times <= MOST_TIMES and times == int(times) for times in self.lengths)
+        if not fits or len(set(self.lengths)) < len(self.lengths):
+            raise ValueError(
+                f"lengths must be different whole numbers from 1 to {MOST_TIMES}, got {list(self.lengths)}"
+            )
         if not 0 < self.share <= 1:
             raise ValueError(f"share must be above 0 and at most 1, got {self.share}")
 

@@ -12,6 +12,8 @@ from twofold.lab.statistics import MOST_PAIRS, smallest_p
 LEAST_PAIRS, LEAST_RATES, MOST_PRIMARY = 8, 4, 2
 # Of a seed, which generators take as 64 bits, and of tokens.
 MOST = 10**18
+# Learning rates beyond these are slips of the finger, and may overflow.
+RATES = (1e-20, 1e20)
 _WORDS = ("experiment", "question", "hypothesis", "task", "data", "metric", "baseline", "analysis", "stop_rule")
 
 
@@ -62,8 +64,9 @@ class Plan:
         check("baseline", self.baseline, f"one of the arms {list(self.arms)}", self.baseline in self.arms)
         for name, least in (("seeds", 0), ("grid_seeds", 0), ("budgets", 1), ("grid_budgets", 1)):
             self._check_numbers(name, least)
-        rates = _is_list(self.lrs) and bool(self.lrs) and all(is_number(lr) and lr > 0 for lr in self.lrs)
-        check("lrs", self.lrs, "different numbers above 0", rates and _differ(self.lrs))
+        low, high = RATES
+        rates = _is_list(self.lrs) and bool(self.lrs) and all(is_number(lr) and low <= lr <= high for lr in self.lrs)
+        check("lrs", self.lrs, f"different numbers from {low:g} to {high:g}", rates and _differ(self.lrs))
         object.__setattr__(self, "lrs", tuple(sorted(float(lr) for lr in self.lrs)))
         check("threshold", self.threshold, "between 0 and 0.5", is_number(self.threshold) and 0 < self.threshold < 0.5)
         within = self.rivals_within

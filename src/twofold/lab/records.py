@@ -80,7 +80,7 @@ class Record:
     peak_memory: int | None = None
     """Bytes."""
     gradient_tail: float | None = None
-    """The largest gradient norm of training over the median one."""
+    """The largest gradient norm of a step over the median of their means over up to 25 steps."""
     self_weights: tuple[SelfWeight, ...] = ()
     uniform_self_weight: float | None = None
     """What a token would keep if it attended to all it sees alike, the mean over the same texts."""

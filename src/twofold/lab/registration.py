@@ -26,13 +26,13 @@ PACKAGES = ("twofold", "torch", "transformers", "numpy", "scipy")
 # Of a record's environment: what paired runs must share to have been made alike.
 SAME_FOR_PAIRS = (
     "gpu", "cpu", "threads", "runs_at_once", "python", "torch", "triton", "transformers", "numpy", "cudnn",
-    "cudnn_frontend", "commit", "twofold", "data",
+    "cudnn_frontend", "code", "commit", "twofold", "data",
 )  # fmt: skip
 # And what every run must tell, without which nobody can check it.
 TOLD = ("date", "commit", "data")
 # Of a run that is missing and whose rate no grid says yet.
 NO_RATE = 0.0
-# How many of a kind of departure are named one by one, and how far tokens may be off their budget: a batch or so.
+# How many of a kind of departure are named one by one; how far tokens may be off their budget, and sizes apart.
 NAMED, SLACK = 3, 0.01
 
 
@@ -157,7 +157,16 @@ def hopeless(plan: Plan, records: Sequence[Record]) -> list[str]:
 
 def is_off_budget(record: Record) -> bool:
     """Whether a run saw other tokens than its budget; one that diverged ended where it did."""
-    return record.value is not None and abs(record.tokens - record.budget) > SLACK * record.budget
+    return record.value is not None and is_off(record.tokens, record.budget)
+
+
+def is_off(tokens: int, budget: int) -> bool:
+    return abs(tokens - budget) > SLACK * budget
+
+
+def is_larger(parameters: int, rival: int) -> bool:
+    """By more than what is left when a feed-forward is fitted: then size, and not the arm, may be what is seen."""
+    return parameters > (1 + SLACK) * rival
 
 
 def unlike(records: Sequence[Record], arm: str, against: str, budgets: Sequence[int]) -> list[str]:
@@ -167,12 +176,17 @@ def unlike(records: Sequence[Record], arm: str, against: str, budgets: Sequence[
         ours, theirs = end_runs(records, arm, budget), end_runs(records, against, budget)
         for seed in sorted(ours.keys() & theirs.keys()):
             here, there = ours[seed].environment, theirs[seed].environment
-            found += [
-                f"{arm} / {against} seed {seed} at {budget:,} tokens: {name} {here.get(name)} / {there.get(name)}"
-                for name in SAME_FOR_PAIRS
-                if here.get(name) != there.get(name)
-            ]
+            pair = f"{arm} / {against} seed {seed} at {budget:,} tokens"
+            found += [f"{pair}: {difference}" for difference in made_otherwise(here, there)]
     return found
+
+
+def made_otherwise(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
+    """In what two environments differ that paired runs must share."""
+    # Of runs that say what their code was, the commit says nothing more: others may have changed no code.
+    told = here.get("code") is not None and there.get("code") is not None
+    names = [name for name in SAME_FOR_PAIRS if not (told and name == "commit")]
+    return [f"{name} {here.get(name)} / {there.get(name)}" for name in names if here.get(name) != there.get(name)]
 
 
 def counted(plan: Plan, records: Sequence[Record]) -> list[Record]:

@@ -99,8 +99,11 @@ def clock(pairs: Pairs, shortest: Shortest | None, *, lower_is_better: bool) -> 
     is no slower for the same tokens, or if its curve is at the rival's final value, to stay, in no more time; that
     schedule was not made to be short, so where it is not, nothing is known.
     """
+    if shortest is not None and shortest.second_ratio.mean <= 1:
+        return Clock.KEEPS
     if shortest is not None:
-        return Clock.KEEPS if shortest.second_ratio.mean <= 1 else Clock.LOSES
+        # Where the smallest budget is enough, its seconds are only an upper bound.
+        return Clock.UNKNOWN if shortest.is_censored else Clock.LOSES
     if not pairs.runs:
         return Clock.UNKNOWN
     ours, theirs = (float(np.mean([pair[place].seconds for pair in pairs.runs])) for place in (0, 1))

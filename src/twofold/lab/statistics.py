@@ -41,6 +41,8 @@ def sign_flip_p(differences: Sequence[float]) -> float:
     found = _checked(differences)
     if len(found) > MOST_PAIRS:
         raise ValueError(f"differences must be at most {MOST_PAIRS} for an exact test, got {len(found)}")
+    # p depends on no unit, and sums of the largest numbers would be endless.
+    found = found / (np.abs(found).max() or 1.0)
     # The first pair keeps its sign: each flip has a mirror image as far from zero.
     sums = found[:1]
     for difference in found[1:]:
@@ -92,8 +94,8 @@ def bootstrap_interval(
     mean = float(found.mean())
     if len(found) == 1:
         return Estimate(mean, -math.inf, math.inf, 1)
-    if np.ptp(found) == 0:
-        # Every resample is the sample; the correction would divide by zero.
+    if np.ptp(found) <= 1e-12 * np.abs(found).max():
+        # Every resample is the sample, but for last bits; the correction would divide by zero.
         return Estimate(mean, mean, mean, len(found))
     drawn = stats.bootstrap(
         (found,), _mean, confidence_level=confidence, n_resamples=resamples, method="BCa", rng=seed, batch=256

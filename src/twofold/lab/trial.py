@@ -26,6 +26,7 @@ from twofold.lab.options import arm_of, check_metric, options_of
 from twofold.lab.part import part_of
 from twofold.lab.plan import Plan
 from twofold.lab.records import Key, Length, Point, Record, SelfWeight
+from twofold.lab.registration import is_larger, is_off
 from twofold.machine import machine
 from twofold.models.layers import SelfAttention
 from twofold.models.loading import device_named
@@ -67,6 +68,7 @@ class Laboratory:
         self.tokens_a_step = self._tokens_a_step()
         # What cannot be built is found before the first run.
         self.sizes = {name: self._parameters(name) for name in plan.arms}
+        self._check_plan()
         # What the task itself goes by is there; another metric, and other lengths, are asked for once.
         asked = [*([self.task] if plan.metric != kind.metric else []), *self.longer.values()]
         if asked:
@@ -74,6 +76,10 @@ class Laboratory:
             model.to(self.device).eval()
             for task in asked:
                 self.score(model, self.splits.dev, task)
+
+    def environment(self) -> dict[str, object]:
+        """What a run that begins now would say of where and on what it is made."""
+        return machine(self.device) | {"data": self.data, "runs_at_once": self.at_once}
 
     def steps(self, budget: int) -> int:
         return max(1, round(budget / self.tokens_a_step))
@@ -96,7 +102,6 @@ class Laboratory:
         arm, matched = arm_of(key.arm)
         model = build(arm, self.config, self.model_class, matched=matched, seed=key.seed)
         device = self.device
-        environment = machine(device) | {"data": self.data, "runs_at_once": self.at_once}
         looks = _Looks(self, weights=key.phase == "final")
         if settings.compile:
             # After some eight models torch would stop compiling without a word.
@@ -113,7 +118,7 @@ class Laboratory:
             "budget": key.budget,
             "parameters": self.sizes[key.arm],
             "metric": self.plan.metric,
-            "environment": environment,
+            "environment": self.environment(),
         }
         began = time.monotonic()
         try:
@@ -127,7 +132,7 @@ class Laboratory:
                 metric="look",
                 higher_is_better=True,
             )
-            curve, seconds, norms = looks.read(read_metrics(folder))
+            curve, seconds, tail = looks.read(read_metrics(folder))
         except Diverged:
             curve, seconds, _ = looks.read(read_metrics(folder))
             seconds = seconds or time.monotonic() - began
@@ -142,7 +147,7 @@ class Laboratory:
             seconds=seconds,
             curve=tuple(curve),
             peak_memory=torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None,
-            gradient_tail=max(norms) / median(norms) if median(norms) > 0 else None,
+            gradient_tail=tail,
             self_weights=looks.self_weights(curve),
             uniform_self_weight=looks.uniform,
             test=self._tested(model) if key.phase == "final" and self.options.own.test else None,
@@ -175,6 +180,23 @@ class Laboratory:
             with suppress(Diverged):
                 found.append(Length(times, self.score(model, self.splits.dev, task)))
         return tuple(found)
+
+    def _check_plan(self) -> None:
+        """Refuse a plan that claims something and whose runs, all done, could not be judged."""
+        if self.plan.exploratory:
+            return
+        for arm, against in self.plan.primary:
+            if is_larger(*(sizes := (self.sizes[arm], self.sizes[against]))):
+                raise ValueError(
+                    f"{arm} must not be larger than its rival {against}, got {sizes[0]:,} and {sizes[1]:,}"
+                )
+        for budget in self.plan.budgets:
+            tokens = round(self.steps(budget) * self.tokens_a_step)
+            if is_off(tokens, budget):
+                raise ValueError(
+                    f"budgets must be whole numbers of steps, which have {self.tokens_a_step:,.0f} tokens: "
+                    f"{self.steps(budget)} come to {tokens:,}, got {budget:,}"
+                )
 
     def _settings(self, **changes: Any) -> Settings:
         return replace(self.options.settings, **changes)
@@ -222,8 +244,8 @@ class _Looks:
         # The last look is the one that counts: its weights are those to keep.
         return {"look": float(len(self.seconds)), "value": value}
 
-    def read(self, lines: Sequence[Mapping[str, Any]]) -> tuple[list[Point], float, list[float]]:
-        """The dev curve, seconds of training in all, and gradient norms.
+    def read(self, lines: Sequence[Mapping[str, Any]]) -> tuple[list[Point], float, float | None]:
+        """The dev curve, seconds of training in all, and how far the largest gradient is above the usual one.
 
         A step takes the median of what steps took, looks left out: neither the first one, which may compile, nor what
         else the machine had to do for a moment is the arm's fault.
@@ -232,7 +254,7 @@ class _Looks:
         looks = {line["step"]: line["value"] for line in lines if line["kind"] == "evaluation"}
         looked = dict(zip(looks, self.seconds, strict=False))
         if not steps:
-            return [], 0.0, []
+            return [], 0.0, None
         paces = [
             (after["seconds"] - before["seconds"] - looked.get(before["step"], 0.0)) / (after["step"] - before["step"])
             for before, after in pairwise(steps)
@@ -240,7 +262,9 @@ class _Looks:
         pace = max(median(paces), 1e-9)
         tokens = {line["step"]: line["tokens"] for line in steps}
         curve = [Point(tokens[step], step * pace, value) for step, value in looks.items() if step in tokens]
-        return curve, steps[-1]["step"] * pace, [line["gradient_norm"] for line in steps]
+        usual = median(line["gradient_norm"] for line in steps)
+        tail = max(line["largest_gradient_norm"] for line in steps) / usual if usual > 0 else None
+        return curve, steps[-1]["step"] * pace, tail
 
     def self_weights(self, curve: Sequence[Point]) -> tuple[SelfWeight, ...]:
         return tuple(SelfWeight(point.tokens, layers) for point, layers in zip(curve, self.layers, strict=False))
@@ -249,7 +273,11 @@ class _Looks:
         """The mean self weight of every layer over some rows, and what it would be if all were attended to alike."""
         if not any(isinstance(module, SelfAttention) for module in model.modules()):
             return
-        if "input_ids" not in (batch := self.lab.task.collate(self.lab.rows[:LOOKED_AT])):
+        with torch.random.fork_rng(devices=[]):
+            # The same words are hidden, the same questions quoted, in every look of every run.
+            torch.manual_seed(0)
+            batch = self.lab.task.collate(self.lab.rows[:LOOKED_AT])
+        if "input_ids" not in batch:
             return
         # A decoder beside an encoder reads the labels.
         names = ("input_ids", "attention_mask", "cue_ids", *(["labels"] if model.config.is_encoder_decoder else []))

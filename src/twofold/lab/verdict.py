@@ -108,14 +108,15 @@ def _word(plan: Plan, comparison: Comparison) -> Word:
 
 def _is_clear(plan: Plan, comparison: Comparison) -> bool:
     interval, p = comparison.adjusted_difference, comparison.adjusted_p
-    if interval is None or p is None or _is_level(interval.mean):
+    if interval is None or p is None or _is_level(comparison, interval.mean):
         return False
     return interval.excludes(0.0) and p <= plan.threshold
 
 
-def _is_level(mean: float) -> bool:
-    """The mean of equal runs may be off zero in its last bits."""
-    return math.isclose(mean, 0.0, abs_tol=1e-12)
+def _is_level(comparison: Comparison, mean: float) -> bool:
+    """The mean difference of equal runs may be off zero in its last bits."""
+    largest = max((abs(run.value or 0.0) for pair in comparison.pairs.runs for run in pair), default=0.0)
+    return abs(mean) <= 1e-12 * largest
 
 
 def _is_gain(plan: Plan, comparison: Comparison) -> bool:
@@ -138,7 +139,7 @@ def _difference(plan: Plan, comparison: Comparison) -> str:
         told.append(f"p = {number(comparison.adjusted_p)}{after}")
     elif comparison.p is not None:
         told.append(f"unadjusted p = {number(comparison.p)}")
-    place = "level with" if _is_level(mean) else f"{number(abs(mean))} {'below' if mean < 0 else 'above'}"
+    place = "level with" if _is_level(comparison, mean) else f"{number(abs(mean))} {'below' if mean < 0 else 'above'}"
     return f"{pairs.arm} ends {place} {pairs.against} in {plan.metric} ({', '.join(told)})"
 
 

@@ -126,7 +126,12 @@ def interval_chart(rows: Sequence[Interval], *, title: str, x_label: str) -> Mar
         return 14 + _share(x, (xs[0], xs[-1])) * (WIDTH - 28)
 
     drawn = [tag("line", x1=across(x), x2=across(x), y1=top, y2=bottom, class_="grid") for x in xs]
-    drawn += [tag("text", f"{x:g}", x=across(x), y=bottom + 15, class_="middle") for x in xs]
+    for x in xs:
+        label, place = f"{x:g}", across(x)
+        # A letter is some 6 wide. The first number and the last must not hang over the edges.
+        half = 3.1 * len(label)
+        anchor, place = (None, 2) if place < half else ("end", WIDTH - 2) if place > WIDTH - half else ("middle", place)
+        drawn.append(tag("text", label, x=place, y=bottom + 15, class_=anchor))
     drawn.append(tag("line", x1=across(0.0), x2=across(0.0), y1=top, y2=bottom, class_="mark"))
     drawn.append(tag("text", x_label, x=WIDTH / 2, y=bottom + 33, class_="middle label"))
     for number, row in enumerate(rows):

@@ -19,6 +19,7 @@ STYLE = """
 body { margin: 0; background: var(--paper); color: var(--ink); line-height: 1.55;
   font-family: system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
 main, header > div, footer { max-width: 70rem; margin: 0 auto; padding: 0 1.25rem; }
+header > div { overflow-wrap: anywhere; }
 header { border-bottom: 1px solid var(--rule); background: var(--card); padding: 2.2rem 0 1.8rem; }
 h1 { font-size: clamp(1.5rem, 4vw, 2.1rem); line-height: 1.2; margin: 0 0 .8rem; letter-spacing: -.01em; }
 h2 { font-size: 1.3rem; margin: 2.8rem 0 .3rem; letter-spacing: -.005em; }

@@ -277,15 +277,13 @@ class _Run:
         if self.state.step % self.settings.log_steps and self.state.step != self.total:
             return
         self._read()
-        loss, norm = self.state.tell()
         step = Step(
             step=self.state.step,
             epoch=epoch,
-            loss=loss,
             learning_rate=rate(self.settings, self.state.step, self.total),
-            gradient_norm=norm,
             tokens=self.state.tokens,
             seconds=self._seconds(),
+            **self.state.tell(),
         )
         self._record("step", step.as_json())
         self.job.progress.step(step)

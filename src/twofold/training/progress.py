@@ -8,13 +8,14 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """How things stand after a step; loss and norm are means since the last one told."""
+    """How things stand after a step; loss and norm are means since the last one told, and one is the largest norm."""
 
     step: int
     epoch: float
     loss: float
     learning_rate: float
     gradient_norm: float
+    largest_gradient_norm: float
     tokens: int
     seconds: float
 

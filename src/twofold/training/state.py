@@ -17,6 +17,7 @@ class State:
     untold: int = 0
     loss: float = 0.0
     gradient_norm: float = 0.0
+    largest_gradient_norm: float = 0.0
     # Looks at the dev split since the best one.
     worse: int = 0
     best_step: int = 0
@@ -26,12 +27,17 @@ class State:
         self.untold += 1
         self.loss += loss
         self.gradient_norm += gradient_norm
+        self.largest_gradient_norm = max(self.largest_gradient_norm, gradient_norm)
 
-    def tell(self) -> tuple[float, float]:
-        """Means of loss and gradient norm since the last call."""
-        means = self.loss / self.untold, self.gradient_norm / self.untold
-        self.untold, self.loss, self.gradient_norm = 0, 0.0, 0.0
-        return means
+    def tell(self) -> dict[str, float]:
+        """Means of loss and gradient norm since the last call, and the largest norm."""
+        told = {
+            "loss": self.loss / self.untold,
+            "gradient_norm": self.gradient_norm / self.untold,
+            "largest_gradient_norm": self.largest_gradient_norm,
+        }
+        self.untold, self.loss, self.gradient_norm, self.largest_gradient_norm = 0, 0.0, 0.0, 0.0
+        return told
 
     def look(self, numbers: dict[str, float], metric: str, higher_is_better: bool) -> bool:
         """Take note of an evaluation; whether it is the best so far. A NaN is never better."""

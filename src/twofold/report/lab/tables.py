@@ -214,7 +214,7 @@ def stability(study: Study) -> Table:
         "Stability",
         "The highest learning rate up to which every run of the grid was stable; runs that ended worse than they began "
         "or in no number; jumps of the dev curve by more than a tenth of the way come; the largest gradient over the "
-        "median.",
+        "usual one.",
         ("arm", "highest stable rate", "unstable", "spikes", "gradient tail"),
         rows,
     )
