@@ -91,6 +91,16 @@ def test_classes_have_names_and_files_may_be_parquet(datasets, tmp_path):
     assert len(splits.train + splits.dev + splits.test) == 30
 
 
+def test_whole_numbers_with_a_point_are_classes(datasets, tmp_path):
+    """A CSV whose labels have gaps is read so."""
+    (tmp_path / "set").mkdir()
+    lines = [f"text {n},{n % 2 if n % 5 else ''}" for n in range(40)]
+    (tmp_path / "set" / "train.csv").write_text("\n".join(["text,label", *lines]) + "\n")
+    splits = hub_labelled(f"hub:{tmp_path / 'set'}")
+    assert {example.label for example in splits.train} == {"0", "1"}
+    assert len(splits.train + splits.dev + splits.test) == 32
+
+
 def test_rows_of_no_class_are_left_out(datasets, tmp_path):
     kinds = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["bad", "good"])})
     (tmp_path / "set").mkdir()

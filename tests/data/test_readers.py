@@ -129,6 +129,22 @@ def test_values_are_found_one_after_the_other(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("text", "value", "place"),
+    [
+        ("listen to ten songs", "ten", (10, 13)),
+        ("add a task", "a", (4, 5)),
+        # Where no word is it, whatever is there.
+        ("listen to it", "ten", (3, 6)),
+        ("明天北京天气", "北京", (2, 4)),
+        ("it's 5:30-6", "6", (10, 11)),
+    ],
+)
+def test_values_are_looked_for_among_words(tmp_path, text, value, place):
+    record = {"text": text, "goal": "go", "slots": [{"name": "a", "value": value}]}
+    assert read_goals(folder(tmp_path, **three("jsonl", [record]))).train[0].slots == (Slot("a", *place),)
+
+
+@pytest.mark.parametrize(
     ("record", "message"),
     [
         ({"goal": "x"}, r"train\.jsonl:1: missing field 'text'"),
@@ -219,14 +235,40 @@ def test_labelled(tmp_path, ending):
     assert read_labelled(folder(tmp_path, **three(ending, content))).train == [Labelled("so good", "joy")]
 
 
+def test_spaces_around_a_label_are_none_of_it(tmp_path):
+    rows = [{"text": "so good", "label": " joy "}]
+    assert read_labelled(folder(tmp_path, **three("jsonl", rows))).train == [Labelled("so good", "joy")]
+    assert read_goals(folder(tmp_path, **three("jsonl", rows))).train == [Utterance("so good", "joy")]
+
+
+def test_json_is_not_taken_for_columns(tmp_path):
+    with pytest.raises(DataError, match=r"rows\.json: expected a JSON object a line, in a file called \.jsonl"):
+        read_labelled(folder(tmp_path, rows_json='[{"text": "a", "label": "b"}]') / "rows.json")
+
+
+def test_a_link_that_leads_nowhere_is_no_missing_split(tmp_path):
+    folder(tmp_path, train_jsonl=[{"text": "a", "label": "b"}])
+    (tmp_path / "dev.jsonl").symlink_to("gone.jsonl")
+    with pytest.raises(DataError, match=r"dev\.jsonl: is a link to gone\.jsonl, which is not there$"):
+        read_labelled(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "said"), [("nowhere", "no such folder"), ("a.txt", "is a file, expected a folder")])
+def test_documents_lie_in_a_folder(tmp_path, name, said):
+    folder(tmp_path, a_txt="x")
+    with pytest.raises(DataError, match=f"{name}: {said}"):
+        read_retrieval(tmp_path / name)
+
+
 def test_labelled_text_may_hold_tabs(tmp_path):
     assert read_labelled(folder(tmp_path, **three("tsv", "a\tb\tjoy\n"))).train == [Labelled("a\tb", "joy")]
 
 
-@pytest.mark.parametrize("line", ["no tab", "\tjoy", "text\t"])
+@pytest.mark.parametrize("line", ["no tab", "\tjoy", "text\t", "x" * 10_000])
 def test_broken_labelled(tmp_path, line):
-    with pytest.raises(DataError, match=r"train\.tsv:2: expected text<TAB>label, got"):
+    with pytest.raises(DataError, match=r"train\.tsv:2: expected text<TAB>label, got") as it:
         read_labelled(folder(tmp_path, **three("tsv", f"a\tb\n{line}\n")))
+    assert len(str(it.value)) < len(str(tmp_path)) + 120
 
 
 def test_a_file_alone_is_cut(tmp_path):

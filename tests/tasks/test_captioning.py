@@ -80,6 +80,43 @@ def test_images_are_read_as_they_are(tmp_path):
     assert tuple(read_image(tmp_path / "large.png").shape) == (64, 128, 3)
 
 
+def test_what_is_transparent_is_white(tmp_path):
+    for mode in ("RGBA", "LA", "PA"):
+        image = Image.new("RGBA", (8, 8), (0, 0, 0, 0))
+        image.paste((0, 0, 0, 255), (0, 0, 4, 8))
+        image.convert(mode).save(tmp_path / "clear.png" if mode != "PA" else tmp_path / "clear.tiff")
+        found = read_image(tmp_path / ("clear.png" if mode != "PA" else "clear.tiff"))
+        assert found[:, :4].unique().tolist() == [0], mode
+        assert found[:, 4:].unique().tolist() == [255], mode
+    palette = Image.new("P", (8, 8), 0)
+    palette.putpalette([0, 0, 0, 9, 9, 9])
+    palette.paste(1, (0, 0, 4, 8))
+    palette.save(tmp_path / "palette.png", transparency=0)
+    found = read_image(tmp_path / "palette.png")
+    assert (found[0, 0].tolist(), found[0, 7].tolist()) == ([9, 9, 9], [255, 255, 255])
+
+
+def test_sixteen_bits_are_eight(tmp_path):
+    ramp = torch.linspace(0, 65535, 64).round().to(torch.int32).repeat(4, 1)
+    Image.frombytes("I", (64, 4), ramp.numpy().tobytes()).convert("I;16").save(tmp_path / "deep.png")
+    found = read_image(tmp_path / "deep.png")
+    assert (found[0, :, 0].int() - torch.linspace(0, 255, 64).round().int()).abs().max() <= 1
+    Image.frombytes("I", (64, 4), (ramp * 100).numpy().tobytes()).save(tmp_path / "deeper.tiff")
+    Image.new("F", (4, 4), 0.5).save(tmp_path / "float.tiff")
+    for name in ("deeper", "float"):
+        with pytest.raises(
+            ValueError, match=rf"{name}\.tiff is no image that can be read: pixels must be of 8 or 16 bits"
+        ):
+            read_image(tmp_path / f"{name}.tiff")
+
+
+def test_two_ways_to_give_captions_are_one_too_many(tmp_path):
+    for name in ("captions", "train"):
+        (tmp_path / f"{name}.jsonl").write_text('{"image": "a.png", "caption": "a"}')
+    with pytest.raises(ValueError, match=r"has captions\.jsonl and train\.jsonl: which of them is meant"):
+        read_captions(tmp_path)
+
+
 def test_a_missing_broken_or_empty_image_is_an_error(trained, tmp_path):
     opened = open_run(trained[0])
     with pytest.raises(ValueError, match=r"nowhere.png must be an image file, and there is none"):

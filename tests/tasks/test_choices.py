@@ -59,7 +59,7 @@ def test_help_explains_them(capsys):
     text = re.sub(r"\s+", " ", capsys.readouterr().out)
     assert "--cut {short,long}" in text
     assert "How long pieces are." in text
-    assert "Files to learn from" in text
+    assert "the embedded set unless given" in text
 
 
 def test_a_mistaken_choice_is_one_line():

@@ -35,6 +35,25 @@ def test_from_training_to_a_prediction(goal_files, tmp_path, capsys):
     assert json.loads(said(capsys)[0])["text"] == "turn on the lights"
 
 
+def test_a_file_is_scored_whole(goal_run, goal_files, capsys):
+    """Nothing is trained on, so that nothing need be cut from it."""
+    lines = (goal_files / "test.jsonl").read_text().splitlines()
+    assert main(["evaluate", str(goal_run), "--json"]) == 0
+    expected = json.loads(said(capsys)[0])
+    assert main(["evaluate", str(goal_run), "--data", str(goal_files / "test.jsonl"), "--json"]) == 0
+    out, err = said(capsys)
+    told = json.loads(out)
+    assert told["examples"] == len(lines) == expected["examples"]
+    assert told["scores"] == pytest.approx(expected["scores"])
+    assert "is scored whole" in err
+
+
+def test_programs_are_told_what_people_are(goal_files, tmp_path, capsys):
+    data = goal_files / "train.jsonl"
+    assert main(["train", "goals", "--data", str(data), "--out", str(tmp_path / "run"), "--json", *QUICK]) == 0
+    assert json.loads(said(capsys)[0])["notes"] == ["dev and test are cut from train, for the data has none"]
+
+
 def test_a_second_run_does_not_overwrite_the_first(goal_files, tmp_path, capsys):
     words = ["train", "goals", "--data", str(goal_files), "--out", str(tmp_path / "run"), "--json", *QUICK]
     assert main(words) == 0

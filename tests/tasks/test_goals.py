@@ -217,10 +217,44 @@ def test_a_label_that_train_lacks_is_named(tmp_path):
         Goals.examples(tmp_path)
 
 
+def test_goals_that_a_run_never_saw_are_named(goal_run):
+    run = open_run(goal_run)
+    with pytest.raises(ValueError, match="label 'fly' was not in the training split, which had alarm_set"):
+        run.task.scores(run.model, [Utterance("fly me there", "fly")])
+    with pytest.raises(ValueError, match="label 'wing' was not in the training split"):
+        run.task.tallies(run.model, [Utterance("fly me there", "alarm_set", (Slot("wing", 0, 3),))])
+
+
+@pytest.mark.parametrize(
+    ("found", "f1"),
+    [
+        ((Slot("date", 0, 2), Slot("city", 2, 4)), 100),
+        ((Slot("date", 0, 2), Slot("city", 2, 5)), 50),
+        ((Slot("date", 0, 2),), 200 / 3),
+        ((Slot("city", 0, 2), Slot("date", 2, 4)), 0),
+        ((), 0),
+    ],
+)
+def test_slots_are_counted_by_their_places(goal_run, found, f1):
+    """Two in one run of letters, where a script has no spaces."""
+    task, example = open_run(goal_run).task, Utterance("明天北京天气", "go", (Slot("date", 0, 2), Slot("city", 2, 4)))
+    task.state = task.state | {"goals": ["", "go"], "slot_labels": ["O", "B-date", "I-date", "B-city", "I-city"]}
+    assert task.judged([example], [Found("go", 1.0, 1.0, found)])["slot_f1"] == pytest.approx(f1)
+
+
 def test_spans_begin_anew_with_b_and_with_another_name():
     words = [(0, 1), (2, 3), (4, 5), (6, 7)]
     assert spans_of(words, ["B-a", "B-a", "I-b", "I-b"]) == (Slot("a", 0, 1), Slot("a", 2, 3), Slot("b", 4, 7))
     assert spans_of(words, ["I-a", "O", "I-a", "I-a"]) == (Slot("a", 0, 1), Slot("a", 4, 7))
+
+
+@pytest.mark.parametrize("examples", [1, 4, 16])
+def test_a_few_right_answers_make_nobody_sure(examples):
+    logits = torch.tensor([[0.1, 0.0]]).repeat(examples, 1)
+    temperature = best_temperature(logits, torch.zeros(examples, dtype=torch.long))
+    # Of so many and two more, one would be wrong, and that by a coin.
+    sure = (logits[0] / temperature).softmax(0)[0].item()
+    assert sure == pytest.approx(min(1 - 0.5 / (examples + 2), 0.88), abs=0.02)
 
 
 def test_the_temperature_undoes_a_scale():

@@ -78,3 +78,10 @@ def test_broken_files_are_named_with_the_line(tmp_path, lines, problem):
     (tmp_path / "train.tsv").write_text(lines)
     with pytest.raises(ValueError, match=problem):
         Names.examples(tmp_path)
+
+
+def test_train_must_have_a_name(tmp_path):
+    for name in ("train", "dev", "test"):
+        (tmp_path / f"{name}.tsv").write_text("the\tO\nend\tO\n")
+    with pytest.raises(ValueError, match="train has no name: all its tags are O"):
+        Names.examples(tmp_path)

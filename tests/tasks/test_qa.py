@@ -1,8 +1,10 @@
 """Answers to questions: learned on a part of the embedded set, reopened, and asked in every form."""
 
 import json
+import math
 
 import pytest
+import torch
 
 from tests.tasks.small import train_small
 from twofold.data.examples import Answer, Question
@@ -95,6 +97,24 @@ def test_windows_cover_the_context_and_the_answer_is_in_the_one_trained_on(untra
     vocabulary = untrained.tokenizer.get_vocab()
     assert made["start_positions"] == made["end_positions"]
     assert made["input_ids"][made["start_positions"]] == vocabulary["word:baker"]
+
+
+def test_the_best_piece_of_all_windows_and_its_share():
+    """Against all pieces of all windows, held at once."""
+    places = [qa.Place(3 * n, 3 * n + 2) for n in range(20)]
+    torch.manual_seed(0)
+    windows = [(start, torch.randn(8), torch.randn(8)) for start in (0, 4, 8, 12)]
+    found = [qa._best_piece(starts, ends, offset) for offset, starts, ends in windows]
+    everything = {
+        (offset, first, last): float(starts[first] + ends[last])
+        for offset, starts, ends in windows
+        for first in range(8)
+        for last in range(first, 8)
+    }
+    (offset, first, last), score = max(everything.items(), key=lambda one: one[1])
+    place, share = qa._likeliest(places, found)
+    assert place == qa.Place(places[offset + first].start, places[offset + last].end)
+    assert share == pytest.approx(math.exp(score) / sum(map(math.exp, everything.values())), rel=1e-5)
 
 
 def test_an_answer_longer_than_any_window_is_cut(untrained, monkeypatch):

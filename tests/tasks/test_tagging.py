@@ -67,4 +67,7 @@ def test_long_sentences_are_read_in_pieces(untrained, monkeypatch):
     monkeypatch.setattr(type(task), "may_follow", staticmethod(lambda tag, before: True))
     task.__dict__.pop("_moves")
     assert task._tags(model, [words])[0] == [tag for tags in task._tags(model, pieces) for tag in tags]
-    assert len(task.features(Tagged(tuple(words), ("O",) * 20))["labels"]) == 8
+    # Training sees all of them, too.
+    rows = task.rows([Tagged(tuple(words), ("O",) * 19 + ("B-PER",)), Tagged(("Anna",), ("O",))])
+    assert [len(row["labels"]) for row in rows] == [len(row["input_ids"]) for row in rows] == [8, 8, 4, 1]
+    assert rows[2]["labels"][-1] != rows[2]["labels"][0]

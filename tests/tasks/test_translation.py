@@ -150,3 +150,17 @@ def test_files_of_unequal_length_are_refused(tmp_path):
 def test_beams_must_be_some():
     with pytest.raises(ValueError, match="beams must be at least 1, got 0"):
         TranslationChoices(beams=0)
+
+
+def test_short_targets_have_a_best_model_too(tmp_path):
+    """Of single words BLEU is 0, right or wrong: it must not be what the first look is kept by."""
+    words = {"red": "rot", "blue": "blau", "old": "alt", "new": "neu", "cat": "Katze", "dog": "Hund"}
+    for split, times in (("train", 4), ("dev", 1), ("test", 1)):
+        (tmp_path / f"{split}.en").write_text("\n".join([*words] * times))
+        (tmp_path / f"{split}.de").write_text("\n".join([*words.values()] * times))
+    told = trained(
+        "translation", tmp_path / "run", data=tmp_path, steps=60, evaluate_steps=2, batch_size=12, patience=9
+    )
+    assert told.scores["bleu"] == 0
+    assert told.outcome.best_step > 2
+    assert told.scores["exact_match"] > 80

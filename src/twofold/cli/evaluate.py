@@ -78,6 +78,9 @@ def examples_for(chosen: Evaluate, opened: Any) -> list[Any]:
     from twofold.data.streaming import Streamed
 
     splits = opened.examples(chosen.data)
+    if chosen.data is not None and chosen.data.is_file() and splits.cut == ("dev", "test"):
+        warn(f"twofold: {chosen.data} is scored whole")
+        return _whole(splits)
     if chosen.data is None and opened.has_changed_data(splits):
         warn("twofold: the files are not what the run was trained on: they have changed since")
     examples = getattr(splits, chosen.split)
@@ -88,3 +91,10 @@ def examples_for(chosen: Evaluate, opened: Any) -> list[Any]:
     if isinstance(examples, Streamed):
         raise ValueError(f"split must be dev or test where train is a stream, got {chosen.split}")
     return examples
+
+
+def _whole(splits: Any) -> list[Any]:
+    """What was read of a single file, as if nothing had been cut from it."""
+    parts = [*splits.train, *splits.dev, *splits.test]
+    # One text of a language model was cut near its end.
+    return ["".join(parts)] if len(splits.train) == 1 and isinstance(parts[0], str) else parts

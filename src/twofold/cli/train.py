@@ -59,10 +59,12 @@ def run(words: Sequence[str]) -> int:
 
 def _train(task: str, words: list[str]) -> int:
     from twofold.training import Bar, Stopped, is_main_process, leave
+    from twofold.training.progress import Noted
     from twofold.training.run import train_task
 
     given = usual(task, words)
     chosen = parse(type(given), words, f"twofold train {task}", given)
+    progress = Noted() if chosen.json else Bar(task)
     try:
         trained = train_task(
             task,
@@ -73,14 +75,14 @@ def _train(task: str, words: list[str]) -> int:
             data=chosen.data,
             resume=chosen.resume,
             force=chosen.force,
-            progress=None if chosen.json else Bar(task),
+            progress=progress,
         )
     except Stopped as stop:
         warn(f"twofold: {stop} (twofold train {task} --out {quote(str(chosen.out))} --resume)")
         leave(stop.exit_code)
         return stop.exit_code
     if is_main_process():
-        _tell(task, chosen, trained)
+        _tell(task, chosen, trained, progress.notes if isinstance(progress, Noted) else [])
     leave(0)
     return 0
 
@@ -119,7 +121,7 @@ def _form(choices: type[Any] | None) -> type[Train]:
     return make_dataclass("Train", [more], bases=(Train,), namespace=text, frozen=True, kw_only=True)
 
 
-def _tell(task: str, chosen: Any, trained: Any) -> None:
+def _tell(task: str, chosen: Any, trained: Any, notes: Sequence[str]) -> None:
     outcome = trained.outcome
     told = {
         "task": task,
@@ -131,7 +133,7 @@ def _tell(task: str, chosen: Any, trained: Any) -> None:
         "dev": trained.scores,
     }
     if chosen.json:
-        say_json(told)
+        say_json(told | ({"notes": notes} if notes else {}))
         return
     from twofold.cli.tables import scores_table, show
 

@@ -31,7 +31,7 @@ def sentences(path: Path, *, bio: bool) -> list[Sentence]:
         # Some tools leave a space after a word or after its tag.
         parts = [part.strip(" \r") for part in line.split("\t")]
         if len(parts) != 2:
-            raise DataError(path, number, f"expected word<TAB>tag, got {line!r}")
+            raise DataError(path, number, f"expected word<TAB>tag, got {line!r:.60}")
         word, tag = parts
         if not word:
             raise DataError(path, number, f"tag {tag!r} without a word")

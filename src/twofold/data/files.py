@@ -102,8 +102,13 @@ def _shown(value: Any) -> str:
 
 
 def named(folder: Path, name: str) -> Path | None:
-    """A file of that name, gzipped or not."""
-    return next((path for end in ("", ".gz") if (path := folder / f"{name}{end}").is_file()), None)
+    """A file of that name, gzipped or not. A link that leads nowhere is an error: somebody meant a file to be there."""
+    for path in (folder / f"{name}{end}" for end in ("", ".gz")):
+        if path.is_file():
+            return path
+        if path.is_symlink() and not path.exists():
+            raise DataError(path, None, f"is a link to {path.readlink()}, which is not there")
+    return None
 
 
 def find_split(folder: Path | str, split: str, endings: Sequence[str] = ENDINGS) -> Path | None:

@@ -79,7 +79,7 @@ def utterance_of(path: Path | str, line: int, record: dict[str, Any]) -> Utteran
     """One's own record: a text, its "goal" (null: out of scope) or "label", and slots if there are any."""
     text = words_in(path, line, record, "text")
     name = "goal" if "goal" in record or "label" not in record else "label"
-    goal = record[name] if name in record and record[name] is None else words_in(path, line, record, name)
+    goal = record[name] if name in record and record[name] is None else words_in(path, line, record, name).strip()
     given = field(path, line, record, "slots", "list") if "slots" in record else []
     slots: list[Slot] = []
     for entry in given:
@@ -105,12 +105,21 @@ def _slot(path: Path | str, line: int, text: str, entry: Any, taken: list[Slot])
             raise DataError(path, line, f"slot {name!r} has value {entry['value']!r}, but {found!r} is at its place")
         return slot
     value = words_in(path, line, entry, "value")
-    start = text.find(value)
-    while start >= 0 and any(start < slot.end and slot.start < start + len(value) for slot in taken):
-        start = text.find(value, start + 1)
-    if start < 0:
-        raise DataError(path, line, f"slot {name!r} has value {value!r}, which is not (or no more) in {text!r}")
-    return Slot(name, start, start + len(value))
+    starts = [start for start in range(len(text)) if text.startswith(value, start)]
+    free = [
+        slot
+        for slot in (Slot(name, start, start + len(value)) for start in starts)
+        if not any(slot.start < other.end and other.start < slot.end for other in taken)
+    ]
+    if not free:
+        raise DataError(path, line, f"slot {name!r} has value {value!r}, which is not (or no more) in {text!r:.200}")
+    # The ten of "listen to ten songs" is a word of its own; where there is no such place, the first will do.
+    return next((slot for slot in free if not _is_inside(text, slot.start) and not _is_inside(text, slot.end)), free[0])
+
+
+def _is_inside(text: str, place: int) -> bool:
+    """Whether a word goes on there."""
+    return 0 < place < len(text) and text[place - 1].isalnum() and text[place].isalnum()
 
 
 def _in_scope(goal: str | None) -> str | None:
@@ -147,8 +156,8 @@ def _clinc(path: Path) -> Splits[Utterance]:
 
 def _row(path: Path, key: str, place: int, row: Any) -> Utterance:
     match row:
-        case [str(text), str(label)] if text.strip():
+        case [str(text), str(label)] if text.strip() and label.strip():
             for part in (text, label):
                 readable(path, None, key, part)
-            return Utterance(text, _in_scope(label))
-    raise DataError(path, None, f"entry {place} of {key!r} must be [text, label], got {json.dumps(row)}")
+            return Utterance(text, _in_scope(label.strip()))
+    raise DataError(path, None, f"entry {place} of {key!r} must be [text, label], got {json.dumps(row):.60}")

@@ -26,9 +26,12 @@ def hub_labelled(address: Path | str) -> Splits[Labelled]:
 
     def read(there: HubSet, number: int, row: dict[str, Any]) -> Labelled | None:
         label = row.get(there.columns["label"], "")
-        if label is None:
+        if label is None or label != label:
             return None
-        named = str(label) if isinstance(label, int) else there.text(number, row, "label")
+        # In a column of a CSV that has gaps, whole numbers come with a point.
+        if isinstance(label, float) and label.is_integer():
+            label = int(label)
+        named = str(label) if isinstance(label, int) else there.text(number, row, "label").strip()
         return Labelled(there.text(number, row, "text"), named)
 
     return _read(address, ("text", "label"), read, lambda one: one.text, lambda one: [one.label])

@@ -55,7 +55,12 @@ def read_labelled(path: Path | str) -> Splits[Labelled]:
     def read(file: Path) -> list[Labelled]:
         if ".jsonl" in file.suffixes:
             found = records_of(file)
-            return [Labelled(words_in(file, n, one, "text"), words_in(file, n, one, "label")) for n, one in found]
+            labels = ((n, one, words_in(file, n, one, "label").strip()) for n, one in found)
+            return [Labelled(words_in(file, n, one, "text"), label) for n, one, label in labels]
+        if file.name.removesuffix(".gz").endswith(".json"):
+            raise DataError(
+                file, None, "expected a JSON object a line, in a file called .jsonl, or text<TAB>label in a .tsv"
+            )
         return [_labelled(file, n, line) for n, line in enumerate(lines_of(file), 1) if line.strip()]
 
     return read_splits(path, (".jsonl", ".tsv"), read, lambda one: one.text, lambda one: [one.label])
@@ -64,7 +69,7 @@ def read_labelled(path: Path | str) -> Splits[Labelled]:
 def _labelled(path: Path, number: int, line: str) -> Labelled:
     text, _, label = (part.strip() for part in line.rpartition("\t"))
     if not text or not label:
-        raise DataError(path, number, f"expected text<TAB>label, got {line!r}")
+        raise DataError(path, number, f"expected text<TAB>label, got {line!r:.60}")
     return Labelled(text, label)
 
 
@@ -135,6 +140,9 @@ def read_retrieval(folder: Path | str) -> Retrieval:
     A query may bring its own "relevant": [doc_id, ...] instead.
     """
     folder = Path(folder)
+    if not folder.is_dir():
+        problem = "is a file, expected a folder with docs.jsonl in it" if folder.exists() else "no such folder"
+        raise DataError(folder, None, problem)
     file = named(folder, "docs.jsonl")
     if file is None:
         raise DataError(folder, None, "holds no docs.jsonl")
@@ -190,7 +198,7 @@ def _judgements(path: Path, documents: dict[str, Document]) -> dict[str, dict[st
             continue
         parts = line.split("\t")
         if len(parts) != 3 or not re.fullmatch(r"-?[0-9]{1,9}", parts[2].strip()):
-            raise DataError(path, number, f"expected query_id<TAB>doc_id<TAB>relevance, got {line!r}")
+            raise DataError(path, number, f"expected query_id<TAB>doc_id<TAB>relevance, got {line!r:.60}")
         if parts[1] not in documents:
             raise DataError(path, number, f"unknown doc_id {parts[1]!r}")
         if int(parts[2]) > 0:

@@ -4,9 +4,9 @@ Goals are classes, with one more for what is out of scope; slots are BIO tags of
 makes confidences honest, and a threshold says how much must speak for a goal lest the utterance is rejected.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self, cast
 
@@ -27,7 +27,7 @@ from twofold.tasks.options import ModelOptions
 from twofold.tasks.sizes import RATES, sized
 from twofold.tasks.slots import SlotTags, slots_of_goals
 from twofold.tasks.tallies import Tally, named_spans, verdicts
-from twofold.tasks.task import IGNORED, Features, Task, batches
+from twofold.tasks.task import IGNORED, Features, Task, batches, check_labels
 from twofold.tasks.words import SPELLING, Place, encoded, hidden, learned_tokenizer, short_words
 
 # Share of slots whose value is a new one in a training batch.
@@ -139,14 +139,15 @@ class Goals(Task[Utterance]):
     def scores(self, model: PreTrainedModel, examples: Sequence[Utterance]) -> dict[str, float]:
         """Accuracies in per cent.
 
-        goal_accuracy and slot_f1 (seqeval's, over words) are of what is in scope; exact_match wants goal and all slots,
-        and rejection of what is out of scope. out_of_scope_auroc ranks by evidence; calibration_error is the expected
-        one of the best goal's confidence.
+        goal_accuracy and slot_f1 (seqeval's) are of what is in scope; exact_match wants goal and all slots, and
+        rejection of what is out of scope. A slot is right with its name and place. out_of_scope_auroc ranks by
+        evidence; calibration_error is the expected one of the best goal's confidence.
         """
         return self.judged(examples, self.found(model, [one.text for one in examples]))
 
     def judged(self, examples: Sequence[Utterance], found: Sequence[Found]) -> dict[str, float]:
         """The scores of what was found."""
+        self._check_known(examples)
         inside = [(one, what) for one, what in zip(examples, found, strict=True) if one.goal]
         exact = [self.is_exact(one, what) for one, what in zip(examples, found, strict=True)]
         scores = {"exact_match": 100 * sum(exact) / len(exact)}
@@ -164,6 +165,7 @@ class Goals(Task[Utterance]):
         return scores
 
     def tallies(self, model: PreTrainedModel, examples: Sequence[Utterance]) -> dict[str, Tally]:
+        self._check_known(examples)
         pairs = [*zip(examples, self.found(model, [one.text for one in examples]), strict=True)]
         tallies = {"exact_match": verdicts([self.is_exact(*pair) for pair in pairs])}
         if any(one.goal for one in examples):
@@ -232,6 +234,11 @@ class Goals(Task[Utterance]):
                 tags[place] = slots[row, 1 : 1 + len(read[place].words)]
         return goals, tags
 
+    def _check_known(self, examples: Sequence[Utterance]) -> None:
+        check_labels((one.goal for one in examples if one.goal), self.state["goals"][1:])
+        names = dict.fromkeys(label[2:] for label in self.state["slot_labels"][1:])
+        check_labels((slot.name for one in examples for slot in one.slots), [*names])
+
     @cached_property
     def _tagger(self) -> SlotTags:
         return SlotTags(self.state["slot_labels"], self.state["slots"])
@@ -264,6 +271,10 @@ def _slot_f1(pairs: Sequence[tuple[Utterance, Found]]) -> float:
 
 
 def _slot_tags(example: Utterance, found: Found) -> tuple[list[str], list[str]]:
-    """BIO tags of the words between spaces: the true ones, and those found."""
-    words = tuple(word.span() for word in re.finditer(r"\S+", example.text))
-    return list(tags_of(words, example.slots)), list(tags_of(words, found.slots))
+    """BIO tags of the true slots, and of those found.
+
+    Of pieces between which any slot begins or ends: words may hold several, where a script has no spaces.
+    """
+    edges = {0, len(example.text), *(at for slot in (*example.slots, *found.slots) for at in (slot.start, slot.end))}
+    pieces = tuple(pairwise(sorted(edges)))
+    return list(tags_of(pieces, example.slots)), list(tags_of(pieces, found.slots))

@@ -1,17 +1,20 @@
 """Image files as tensors, and folders of images with captions. Needs Pillow."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
 from twofold.data.examples import Captioned, Splits
-from twofold.data.files import DataError, named, read_splits, records_of, words_in
+from twofold.data.files import DataError, find_split, named, read_splits, records_of, words_in
 
 # The longer side of an image that is kept: models here look at small ones, and a folder of photographs must fit into
 # memory.
 KEPT_SIDE = 128
+# White, in 16 bits.
+DEEPEST = 65535
 
 
 def read_image(path: Path | str) -> Tensor:
@@ -25,12 +28,29 @@ def read_image(path: Path | str) -> Tensor:
         raise ValueError(f"{path} must be an image file, and there is none")
     try:
         with Image.open(path) as file:
-            image = ImageOps.exif_transpose(file).convert("RGB")
+            image = _in_colour(ImageOps.exif_transpose(file))
             image.thumbnail((KEPT_SIDE, KEPT_SIDE))
     # Every format of Pillow's breaks in its own way: SyntaxError, TypeError, NotImplementedError, a bomb ...
     except Exception as error:
         raise ValueError(f"{path} is no image that can be read: {error}") from error
     return torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8).view(image.height, image.width, 3)
+
+
+def _in_colour(image: Any) -> Any:
+    """Of 8 bits, what is transparent on white: Pillow would take off what says so, or cut larger numbers at 255."""
+    from PIL import Image
+
+    if image.mode.startswith("I"):
+        low, high = image.getextrema()
+        if low < 0 or high > DEEPEST:
+            raise ValueError(f"pixels must be of 8 or 16 bits, got some from {low} to {high}")
+        image = image.convert("I").point(lambda value: value * (255 / DEEPEST)).convert("L")
+    elif image.mode == "F":
+        raise ValueError("pixels must be of 8 or 16 bits, got numbers with a point")
+    if "A" in image.getbands() or "a" in image.getbands() or "transparency" in image.info:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image.convert("RGB")
 
 
 def resized(pixels: Tensor, height: int, width: int) -> Tensor:
@@ -49,6 +69,8 @@ def read_captions(path: Path | str) -> Splits[Captioned]:
     """
     path = Path(path)
     whole = named(path, "captions.jsonl")
+    if whole is not None and (other := find_split(path, "train", (".jsonl",))) is not None:
+        raise DataError(path, None, f"has {whole.name} and {other.name}: which of them is meant? Keep one")
 
     def read(file: Path) -> list[Captioned]:
         return [

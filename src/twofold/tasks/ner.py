@@ -9,6 +9,7 @@ from transformers import PreTrainedModel
 from twofold.data.bio import spans_of, why_not_bio
 from twofold.data.embedded.ner import news
 from twofold.data.examples import Splits, Tagged
+from twofold.data.files import DataError
 from twofold.data.readers import check_known, read_tagged
 from twofold.tasks.tagging import Tagging
 from twofold.tasks.tallies import Tally, named_spans
@@ -23,6 +24,8 @@ class Names(Tagging):
     def examples(cls, data: Path | None, seed: int = 0) -> Splits[Tagged]:
         splits = news(seed) if data is None else read_tagged(data, bio_tags=True)
         check_known(splits, cls.labels, "the embedded set" if data is None else data)
+        if splits.train and not any(kind for one in splits.train for kind in _kinds(one)):
+            raise DataError(data or "data", None, "train has no name: all its tags are O")
         return splits
 
     @staticmethod

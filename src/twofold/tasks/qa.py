@@ -5,6 +5,7 @@ ends. A long context is read in windows that overlap, and the likeliest piece of
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -42,6 +43,15 @@ class Window(NamedTuple):
     size: int
     offset: int
     features: Features
+
+
+class Piece(NamedTuple):
+    """The best of a window's pieces, by its first and last word of the context, beside the log-sum-exp of all."""
+
+    first: int
+    last: int
+    score: float
+    all_scores: float
 
 
 class Qa(Task[Question]):
@@ -130,17 +140,14 @@ class Qa(Task[Question]):
         """Of every question and context: where the likeliest answer stands, and how likely it is."""
         read = [self._windows(*pair) for pair in pairs]
         whose = [(number, window) for number, (_, windows) in enumerate(read) for window in windows]
-        scored: list[Tensor] = [torch.empty(0)] * len(whose)
+        of: list[list[Piece]] = [[] for _ in pairs]
         for places, batch in batches([window.features for _, window in whose], self.tokenizer.pad_token_id, 32):
             out = model(**{name: tensor.to(model.device) for name, tensor in batch.items()})
             starts, ends = out.start_logits.float().cpu(), out.end_logits.float().cpu()
             for row, place in enumerate(places):
-                window = whose[place][1]
+                number, window = whose[place]
                 inside = slice(window.offset, window.offset + window.size)
-                scored[place] = _pieces(starts[row, inside], ends[row, inside])
-        of: list[list[tuple[Window, Tensor]]] = [[] for _ in pairs]
-        for (number, window), scores in zip(whose, scored, strict=True):
-            of[number].append((window, scores))
+                of[number].append(_best_piece(starts[row, inside], ends[row, inside], window.start))
         return [_likeliest(places, found) for (places, _), found in zip(read, of, strict=True)]
 
     def _windows(self, question: str, context: str) -> tuple[list[Place], list[Window]]:
@@ -205,17 +212,17 @@ def _words_of(answer: Answer, places: Sequence[Place]) -> tuple[int, int]:
     return touched[0], touched[-1]
 
 
-def _pieces(starts: Tensor, ends: Tensor) -> Tensor:
-    """(T, T) scores of all pieces by first and last word; those that are no answer have -inf."""
+def _best_piece(starts: Tensor, ends: Tensor, offset: int) -> Piece:
+    """Of a window's words: all pieces are scored, and only the best one is kept."""
     size = torch.arange(len(starts))
     length = size[None] - size[:, None]
-    return (starts[:, None] + ends[None]).masked_fill((length < 0) | (length >= LONGEST_ANSWER), -torch.inf)
+    scores = (starts[:, None] + ends[None]).masked_fill((length < 0) | (length >= LONGEST_ANSWER), -torch.inf)
+    first, last = divmod(int(scores.argmax()), len(starts))
+    return Piece(offset + first, offset + last, float(scores.max()), float(scores.flatten().logsumexp(0)))
 
 
-def _likeliest(places: Sequence[Place], found: Sequence[tuple[Window, Tensor]]) -> tuple[Place, float]:
-    """The best piece of all windows, and its share among them."""
-    window, scores = max(found, key=lambda one: float(one[1].max()))
-    first, last = divmod(int(scores.argmax()), window.size)
-    whole = torch.cat([one.flatten() for _, one in found]).logsumexp(0)
-    place = Place(places[window.start + first].start, places[window.start + last].end)
-    return place, float((scores.max() - whole).exp())
+def _likeliest(places: Sequence[Place], found: Sequence[Piece]) -> tuple[Place, float]:
+    """The best piece of all windows, and its share among all of theirs."""
+    best = max(found, key=lambda piece: (piece.score, -piece.first))
+    whole = torch.tensor([piece.all_scores for piece in found], dtype=torch.float64).logsumexp(0)
+    return Place(places[best.first].start, places[best.last].end), math.exp(best.score - float(whole))

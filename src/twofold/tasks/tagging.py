@@ -49,9 +49,10 @@ class Tagging(Task[Tagged]):
         return sized(EncoderConfig, options, len(self.tokenizer), **more)
 
     def features(self, example: Tagged) -> Features:
-        """Of the first words only, where a sentence is longer than what is read together."""
-        labels = [self.state["tags"].index(tag) for tag in example.tags[:LONGEST]]
-        return {**self._read(example.words[:LONGEST]), "labels": labels}
+        return {**self._read(example.words), "labels": [self.state["tags"].index(tag) for tag in example.tags]}
+
+    def rows(self, examples: Sequence[Tagged]) -> list[Features]:
+        return [self.features(piece) for one in examples for piece in _pieces(one)]
 
     def collate(self, batch: Sequence[Features]) -> dict[str, Tensor]:
         return hidden(super().collate(batch), self.tokenizer)
@@ -112,3 +113,9 @@ class Tagging(Task[Tagged]):
         """Any tag may, unless a subclass knows better."""
         del tag, before
         return True
+
+
+def _pieces(example: Tagged) -> list[Tagged]:
+    """A sentence in pieces that are read together."""
+    starts = range(0, len(example.words), LONGEST)
+    return [Tagged(example.words[at : at + LONGEST], example.tags[at : at + LONGEST]) for at in starts]

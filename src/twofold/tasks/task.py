@@ -28,7 +28,9 @@ IGNORED = -100
 class Task(ABC, Generic[Example]):
     name: ClassVar[str]
     metric: ClassVar[str]
-    """The number on the dev split by which the best model is chosen."""
+    """The number by which models are compared, and, on the dev split, the best one of a training is kept."""
+    kept_by: ClassVar[str | None] = None
+    """Another number for the latter, where the metric is too coarse for it."""
     metrics: ClassVar[tuple[str, ...]]
     """What models can be compared by, of what `scores` gives; some need examples of a kind, out of scope for one."""
     lower: ClassVar[tuple[str, ...]] = ()

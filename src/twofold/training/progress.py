@@ -56,6 +56,16 @@ class Silent:
         pass
 
 
+class Noted(Silent):
+    """Keeps what there is to note, for whoever prints it in a form of their own."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
 class Bar:
     """A bar with loss, rate, tokens a second and the time left; where there is no terminal, a line now and then."""
 

@@ -74,6 +74,7 @@ def train_task(
     config = task.config(options)
     model_class = task.class_of(config)
     model, rows = model_class(config), task.rows(splits.train)
+    kept_by = task.kept_by or task.metric
     write = partial(write_task, folder, task, options=options, **told)
     # Nothing is written, and no old run removed, before all that was asked for is known to be possible.
     _check_possible(model, rows, settings)
@@ -89,8 +90,8 @@ def train_task(
             settings=settings,
             folder=folder,
             evaluate=lambda model: task.scores(model, splits.dev),
-            metric=task.metric,
-            higher_is_better=task.metric not in task.lower,
+            metric=kept_by,
+            higher_is_better=kept_by not in task.lower,
             progress=progress,
             resume=resume,
         )
