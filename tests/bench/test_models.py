@@ -6,7 +6,7 @@ from torch._dynamo.utils import counters
 from transformers.cache_utils import Cache
 
 from twofold.attention import Kind
-from twofold.bench import decode, training
+from twofold.bench import decode, layer, training
 from twofold.bench.models import decoder, parameters, standard_config
 
 CPU = torch.device("cpu")
@@ -74,3 +74,22 @@ def test_a_step_that_is_off_is_not_timed(monkeypatch):
     monkeypatch.setattr(decode, "split_attention", lambda *given, **options: exact(*given, **options) * 1.01)
     with pytest.raises(ArithmeticError, match=r"a step is off by .*: no time is reported"):
         decode._verify(model, tokens, cache)
+
+
+def test_a_layer_that_is_off_is_not_timed(monkeypatch):
+    case = layer.LayerCase(
+        batch=1, config=config(layers=1), tokens=9, causal=True, kind="split_kv", dtype="float32", device=CPU
+    )
+    layer._verify(case)
+    exact = layer.split_attention
+    monkeypatch.setattr(layer, "split_attention", lambda *given, **options: exact(*given, **options) * 1.01)
+    with pytest.raises(ArithmeticError, match=r"the layer is off by .*: no time is reported"):
+        next(layer.rows_of(case, rounds=1))
+
+
+def test_a_model_that_does_not_learn_is_not_timed():
+    losses = iter([1.0, 2.0, 0.5, 1.0])
+    with pytest.raises(ArithmeticError, match=r"split does not learn: losses .*: no time is reported"):
+        training._verify({"split": lambda: torch.tensor(next(losses))})
+    falling = iter([4.0, 3.0, 5.0, 1.0])
+    training._verify({"split": lambda: torch.tensor(next(falling))})

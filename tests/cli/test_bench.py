@@ -231,3 +231,9 @@ def test_what_was_measured_before_a_failure_is_kept(tmp_path, monkeypatch, capsy
 def test_every_bench_explains_itself(bench, capsys):
     assert main(["bench", bench, "--help"]) == 0
     assert "--dtype" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--kinds", "--patterns"])
+def test_nothing_to_measure_is_a_mistake(option, capsys):
+    assert main([*SMALL, option]) == 2
+    assert f"{option[2:]} must name at least one, got none" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.lab import quick
-from twofold.cli import compare, main
+from twofold.cli import beside, compare, main
 from twofold.cli.beside import BESIDE, _gpus
 from twofold.lab.arms import ARMS
 from twofold.lab.plan import read_plan
@@ -138,6 +138,15 @@ def test_gpus_are_those_that_the_user_left_visible(count, visible, found, monkey
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert _gpus() == found
+
+
+def test_processes_share_out_the_gpus(monkeypatch):
+    started = []
+    monkeypatch.setattr(beside, "_gpus", lambda: ["3", "5"])
+    monkeypatch.setattr(beside.subprocess, "Popen", lambda command, env, **options: started.append(env))
+    beside.Beside(["lm"], 3).start()
+    # The first process has the first of them.
+    assert [env["CUDA_VISIBLE_DEVICES"] for env in started] == ["5", "3", "5"]
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -24,6 +24,11 @@ def test_the_digest_knows_data_by_name_and_content(tmp_path):
     assert digest_of_files(first) == digest_of_files(same)
     (same / "dev.txt").rename(same / "more.txt")
     assert digest_of_files(same) != digest_of_files(first)
+    # Data that is called as what a run writes is data all the same.
+    for folder, text in ((first, "one"), (other, "two")):
+        (folder / "metrics.jsonl").write_text("data")
+        (folder / "dev.txt").write_text(text)
+    assert digest_of_files(first) != digest_of_files(other)
     # Files of one name in different folders are not the same when they change places.
     for place, texts in (("d", "ab"), ("e", "ba")):
         for folder, text in zip(("x", "y"), texts, strict=True):

@@ -32,6 +32,8 @@ def test_rows_have_numbers_and_no_more_are_read_than_needed():
     found = {number: rows[number] for number in asked}
     assert len(seen) <= POOL + 8 + 1
     assert len(set(found.values())) == 8
+    # What went before the last batch is forgotten.
+    assert len(rows.recent) <= SETTINGS.batch_size
     again = Numbered(numbers(10**9), SETTINGS)
     assert {number: again[number] for number in sorted(asked)} == found
     # A later life begins in the middle.

@@ -12,12 +12,12 @@ from functools import partial
 
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention import SDPBackend
 
 from twofold.attention.rotary import Turn
 from twofold.bench.measure import DTYPES, Work, check_error, peak_bytes, ratio, times_ms
 from twofold.bench.models import parameters
-from twofold.bench.standard import fastest
+from twofold.bench.standard import fastest, only
 from twofold.kernels.api import choose, split_attention
 from twofold.kernels.checks import check
 from twofold.machine import where
@@ -105,7 +105,7 @@ def _compiled(layer: Layer) -> Callable[..., Tensor]:
 
 
 def _under(kernel: SDPBackend, run: Callable[..., Tensor], x: Tensor, turn: Turn) -> Tensor:
-    with sdpa_kernel(kernel):
+    with only(kernel):
         return run(x, turn)
 
 

@@ -32,9 +32,7 @@ def only(kernel: SDPBackend | None) -> AbstractContextManager:
 
 def serving(causal: bool, query: Tensor, key: Tensor, value: Tensor) -> list[SDPBackend]:
     """The kernels that take these tensors."""
-    return [
-        kernel for kernel in STANDARD[query.device.type] if _serves(kernel, causal, query, key, value)
-    ]  # fmt: skip
+    return [kernel for kernel in STANDARD[query.device.type] if _serves(kernel, causal, query, key, value)]
 
 
 def _serves(kernel: SDPBackend, causal: bool, query: Tensor, key: Tensor, value: Tensor) -> bool:

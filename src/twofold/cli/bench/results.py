@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from twofold.disk import write_whole
 from twofold.machine import machine
 
 Rows = Iterator[dict[str, object]]
@@ -49,6 +50,9 @@ class BenchOptions:
         if self.device == "cuda" and not torch.cuda.is_available():
             raise ValueError("device cuda was asked for, but torch finds no GPU here")
         check_file("out", self.out)
+        for name in ("kinds", "patterns"):
+            if getattr(self, name, None) == ():
+                raise ValueError(f"{name} must name at least one, got none")
         for name in ("heads", "head_width"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -94,7 +98,7 @@ def measure(
     finally:
         # Whatever stops it, what was measured is kept.
         if chosen.out is not None and rows:
-            chosen.out.write_text(json.dumps(results, indent=1) + "\n")
+            write_whole(chosen.out, json.dumps(results, indent=1) + "\n")
     if chosen.json:
         sys.stdout.write(json.dumps(results, indent=1) + "\n")
     else:
