@@ -79,9 +79,11 @@ def _commit() -> str | None:
 
 
 @cache
-def _code() -> str:
+def _code() -> str | None:
     """The package's files in a few letters: the same of two commits that differ elsewhere, and of a copy. Read once."""
     digest, package = hashlib.sha256(), Path(__file__).parent
-    for path in sorted(path for path in package.rglob("*") if path.suffix in (".py", ".json")):
+    # What is hidden an editor put there.
+    files = [path for path in package.rglob("[!.]*") if path.suffix in (".py", ".json") and path.is_file()]
+    for path in sorted(files):
         digest.update(f"{path.relative_to(package).as_posix()}\0".encode() + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()[:16] if files else None

@@ -137,6 +137,7 @@ def test_values_are_found_one_after_the_other(tmp_path):
         ("listen to it", "ten", (3, 6)),
         ("明天北京天气", "北京", (2, 4)),
         ("it's 5:30-6", "6", (10, 11)),
+        ("हिन्दी न", "न", (7, 8)),
     ],
 )
 def test_values_are_looked_for_among_words(tmp_path, text, value, place):

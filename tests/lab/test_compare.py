@@ -9,7 +9,7 @@ import pytest
 
 from tests.lab import quick
 from twofold.lab import compare
-from twofold.lab.compare import CLAIMS, RUNS, _claimed, _name, remaining, work
+from twofold.lab.compare import RUNS, _claimed, _name, remaining, work
 from twofold.lab.rates import rate_curves, rate_for
 from twofold.lab.records import FILE, Key, append, read_records
 from twofold.lab.trial import Laboratory
@@ -139,7 +139,7 @@ def test_a_run_that_another_has_is_waited_for(lab, tmp_path, trained, monkeypatc
     """Without it the grid is not whole, so nothing is compared before."""
     trained.on(lab)
     theirs = lab.plan.grid()[1]
-    claim = _claimed(tmp_path / CLAIMS, theirs)
+    claim = _claimed(tmp_path, theirs, lab)
     assert claim.__enter__()
     slept = []
 
@@ -162,7 +162,7 @@ def test_a_run_that_another_has_is_waited_for(lab, tmp_path, trained, monkeypatc
 def test_what_another_left_undone_is_taken_over(lab, tmp_path, trained, monkeypatch):
     trained.on(lab)
     theirs = lab.plan.grid()[0]
-    claim = _claimed(tmp_path / CLAIMS, theirs)
+    claim = _claimed(tmp_path, theirs, lab)
     assert claim.__enter__()
     monkeypatch.setattr(compare.time, "sleep", lambda seconds: claim.__exit__(None, None, None))
     work(lab, tmp_path, quick.Heard())
@@ -255,13 +255,51 @@ def test_a_run_pairs_with_one_that_was_made_alike(data, tmp_path, trained):
         if record.phase == "grid" or record.seed == 0 or record.arm == "standard":
             append(tmp_path / FILE, record)
     heard = quick.Heard()
-    with pytest.raises(
-        ValueError, match=r"split_kv seed 1 pairs with .* made otherwise \(runs_at_once 2 / 1, now / then"
-    ):
+    with pytest.raises(ValueError, match=r"made otherwise.*: split_kv seed 1 \(runs_at_once 2 / 1, now / then\)"):
         work(twice, tmp_path, heard)
     # By gated nothing is claimed.
     assert [key.arm for key in heard.begun] == ["gated"]
     assert len(work(once, tmp_path, quick.Heard())) == len(records)
+
+
+def test_runs_that_are_compared_by_way_of_a_third_are_made_alike(data, tmp_path, trained):
+    primary = (("gated", "standard"), ("gated", "split_kv"))
+    claims = {"exploratory": False, "primary": primary, "arms": ("standard", "split_kv", "gated")}
+    once, twice = (Laboratory(quick.plan(**claims), data, at_once) for at_once in (1, 2))
+    trained.on(once)
+    trained.on(twice)
+    records = work(once, tmp_path, quick.Heard())
+    (tmp_path / FILE).unlink()
+    for record in records:
+        if record.phase == "grid" or (record.arm, record.seed) == ("standard", 0):
+            append(tmp_path / FILE, record)
+    heard = quick.Heard()
+    with pytest.raises(ValueError, match=r"split_kv seed 0 \(runs_at_once 2 / 1"):
+        work(twice, tmp_path, heard)
+    # Of the other seed nothing was there.
+    assert [(key.arm, key.seed) for key in heard.begun] == [("standard", 1), ("split_kv", 1), ("gated", 1)]
+
+
+def test_who_is_at_a_pair_s_other_run_decides_how_it_is_made(data, tmp_path, trained):
+    """Two kinds of machines share a folder: the second leaves the first its pair, and waits."""
+    claims = {"exploratory": False, "primary": (("split_kv", "standard"),)}
+    once, twice = (Laboratory(quick.plan(**claims), data, at_once) for at_once in (1, 2))
+    trained.on(once)
+    trained.on(twice)
+    grid = [record for record in work(once, tmp_path, quick.Heard()) if record.phase == "grid"]
+    (tmp_path / FILE).unlink()
+    for record in grid:
+        append(tmp_path / FILE, record)
+    left = remaining(once.plan, grid)
+    theirs, other = left[:2]
+    assert (theirs.arm, other.arm, theirs.seed) == ("standard", "split_kv", other.seed)
+    with _claimed(tmp_path, theirs, once):
+        heard = quick.Heard()
+        while compare._did_one(twice, tmp_path, remaining(once.plan, read_records(tmp_path / FILE)), heard):
+            pass
+        assert heard.begun == left[2:]
+    # Once it is given up, anybody may.
+    assert len(work(twice, tmp_path, quick.Heard())) == len(grid) + len(left)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -292,7 +330,7 @@ def test_a_run_that_fails_gives_its_claim_back(lab, tmp_path, monkeypatch):
     monkeypatch.setattr(lab, "run", failing)
     with pytest.raises(RuntimeError, match="out of memory"):
         work(lab, tmp_path, quick.Heard())
-    with _claimed(tmp_path / CLAIMS, lab.plan.grid()[0]) as is_mine:
+    with _claimed(tmp_path, lab.plan.grid()[0], lab) as is_mine:
         assert is_mine
 
 

@@ -101,6 +101,11 @@ def test_sixteen_bits_are_eight(tmp_path):
     Image.frombytes("I", (64, 4), ramp.numpy().tobytes()).convert("I;16").save(tmp_path / "deep.png")
     found = read_image(tmp_path / "deep.png")
     assert (found[0, :, 0].int() - torch.linspace(0, 255, 64).round().int()).abs().max() <= 1
+    Image.frombytes("I", (64, 4), ramp.numpy().tobytes()).convert("I;16B").save(tmp_path / "big.tiff")
+    assert torch.equal(read_image(tmp_path / "big.tiff"), found)
+    clear = Image.frombytes("I", (64, 4), ramp.numpy().tobytes()).convert("I;16")
+    clear.save(tmp_path / "clear.png", transparency=0)
+    assert read_image(tmp_path / "clear.png")[0, :, 0].tolist() == [255, *found[0, 1:, 0].tolist()]
     Image.frombytes("I", (64, 4), (ramp * 100).numpy().tobytes()).save(tmp_path / "deeper.tiff")
     Image.new("F", (4, 4), 0.5).save(tmp_path / "float.tiff")
     for name in ("deeper", "float"):

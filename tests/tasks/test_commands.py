@@ -35,17 +35,22 @@ def test_from_training_to_a_prediction(goal_files, tmp_path, capsys):
     assert json.loads(said(capsys)[0])["text"] == "turn on the lights"
 
 
-def test_a_file_is_scored_whole(goal_run, goal_files, capsys):
-    """Nothing is trained on, so that nothing need be cut from it."""
+def test_all_of_a_file_can_be_scored(goal_run, goal_files, capsys):
     lines = (goal_files / "test.jsonl").read_text().splitlines()
     assert main(["evaluate", str(goal_run), "--json"]) == 0
     expected = json.loads(said(capsys)[0])
-    assert main(["evaluate", str(goal_run), "--data", str(goal_files / "test.jsonl"), "--json"]) == 0
+    words = ["evaluate", str(goal_run), "--data", str(goal_files / "test.jsonl"), "--json"]
+    assert main(words) == 0
+    out, err = said(capsys)
+    assert json.loads(out)["examples"] < len(lines)
+    assert "test is cut from train, for the data has none (--split all scores all there is)" in err
+    assert main([*words, "--split", "all"]) == 0
     out, err = said(capsys)
     told = json.loads(out)
+    assert told["split"] == "all"
     assert told["examples"] == len(lines) == expected["examples"]
     assert told["scores"] == pytest.approx(expected["scores"])
-    assert "is scored whole" in err
+    assert err == ""
 
 
 def test_programs_are_told_what_people_are(goal_files, tmp_path, capsys):

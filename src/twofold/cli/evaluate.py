@@ -27,8 +27,8 @@ class Evaluate:
     """The run's folder."""
     data: Path | None = None
     """Files to score on; what the run was trained on unless given."""
-    split: Literal["train", "dev", "test"] = "test"
-    """Which split."""
+    split: Literal["train", "dev", "test", "all"] = "test"
+    """Which split; all is everything that the files hold."""
     against: Path | None = None
     """Another run of the same task, to compare with."""
     resamples: int = 10_000
@@ -75,26 +75,18 @@ def run(words: Sequence[str]) -> int:
 
 def examples_for(chosen: Evaluate, opened: Any) -> list[Any]:
     """What an opened run is to be scored on."""
+    from twofold.data.examples import SPLITS
     from twofold.data.streaming import Streamed
 
     splits = opened.examples(chosen.data)
-    if chosen.data is not None and chosen.data.is_file() and splits.cut == ("dev", "test"):
-        warn(f"twofold: {chosen.data} is scored whole")
-        return _whole(splits)
     if chosen.data is None and opened.has_changed_data(splits):
         warn("twofold: the files are not what the run was trained on: they have changed since")
-    examples = getattr(splits, chosen.split)
+    parts = [getattr(splits, name) for name in (SPLITS if chosen.split == "all" else (chosen.split,))]
+    if any(isinstance(part, Streamed) for part in parts):
+        raise ValueError(f"split must be dev or test where train is a stream, got {chosen.split}")
+    examples = [example for part in parts for example in part]
     if chosen.split in splits.cut:
-        warn(f"twofold: {chosen.split} is cut from train, for the data has none")
+        warn(f"twofold: {chosen.split} is cut from train, for the data has none (--split all scores all there is)")
     if not examples:
         raise ValueError(f"{chosen.data or 'what the run was trained on'} has no {chosen.split} split")
-    if isinstance(examples, Streamed):
-        raise ValueError(f"split must be dev or test where train is a stream, got {chosen.split}")
     return examples
-
-
-def _whole(splits: Any) -> list[Any]:
-    """What was read of a single file, as if nothing had been cut from it."""
-    parts = [*splits.train, *splits.dev, *splits.test]
-    # One text of a language model was cut near its end.
-    return ["".join(parts)] if len(splits.train) == 1 and isinstance(parts[0], str) else parts

@@ -1,6 +1,7 @@
 """Goals from files: tagged words with intents beside them, CLINC's JSON, and a simple JSONL of one's own."""
 
 import json
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -105,21 +106,25 @@ def _slot(path: Path | str, line: int, text: str, entry: Any, taken: list[Slot])
             raise DataError(path, line, f"slot {name!r} has value {entry['value']!r}, but {found!r} is at its place")
         return slot
     value = words_in(path, line, entry, "value")
-    starts = [start for start in range(len(text)) if text.startswith(value, start)]
-    free = [
-        slot
-        for slot in (Slot(name, start, start + len(value)) for start in starts)
-        if not any(slot.start < other.end and other.start < slot.end for other in taken)
-    ]
-    if not free:
+    first, start = None, text.find(value)
+    while start >= 0:
+        slot = Slot(name, start, start + len(value))
+        if not any(slot.start < other.end and other.start < slot.end for other in taken):
+            # The ten of "listen to ten songs" is a word of its own; where there is no such place, the first will do.
+            if not _is_inside(text, slot.start) and not _is_inside(text, slot.end):
+                return slot
+            first = first or slot
+        start = text.find(value, start + 1)
+    if first is None:
         raise DataError(path, line, f"slot {name!r} has value {value!r}, which is not (or no more) in {text!r:.200}")
-    # The ten of "listen to ten songs" is a word of its own; where there is no such place, the first will do.
-    return next((slot for slot in free if not _is_inside(text, slot.start) and not _is_inside(text, slot.end)), free[0])
+    return first
 
 
 def _is_inside(text: str, place: int) -> bool:
-    """Whether a word goes on there."""
-    return 0 < place < len(text) and text[place - 1].isalnum() and text[place].isalnum()
+    """Whether a word goes on there; accents and vowel signs are part of one."""
+    return 0 < place < len(text) and all(
+        letter.isalnum() or unicodedata.category(letter)[0] == "M" for letter in text[place - 1 : place + 1]
+    )
 
 
 def _in_scope(goal: str | None) -> str | None:

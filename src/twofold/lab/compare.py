@@ -6,20 +6,21 @@ that was stopped, or killed, goes on where it was when it is called again, and a
 """
 
 import hashlib
+import json
 import os
 import re
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from twofold.disk import taken
 from twofold.lab.plan import Plan
 from twofold.lab.rates import curve_for, rate_curves, rate_for
 from twofold.lab.records import FILE as RECORDS
 from twofold.lab.records import Key, Record, append, read_records
-from twofold.lab.registration import made_otherwise
+from twofold.lab.registration import counted, made_otherwise
 from twofold.lab.trial import Laboratory
 from twofold.training.stopping import Stopped, listening
 
@@ -64,44 +65,79 @@ def work(lab: Laboratory, folder: Path, watcher: Watcher) -> list[Record]:
             left = remaining(lab.plan, records, note)
             if not left:
                 return records
-            alike = [key for key in left if not _pairs_with_others(lab, key, records)]
-            if not alike:
-                key = left[0]
-                why = _pairs_with_others(lab, key, records)
-                raise ValueError(
-                    f"{folder}: {key.arm} seed {key.seed} pairs with a run that was made otherwise ({', '.join(why)}, "
-                    "now / then), and could not be judged: go on as that was made"
-                )
-            if not _did_one(lab, folder, alike, watcher):
+            if not _did_one(lab, folder, left, watcher):
                 time.sleep(WAIT)
 
 
 def _did_one(lab: Laboratory, folder: Path, left: Sequence[Key], watcher: Watcher) -> bool:
-    """Do the first of these runs that nobody else does; False where others do them all."""
+    """Do the first of these runs that is for this process to do; False where others are at them.
+
+    Raises where nobody is, and none of them would pair with what was made already.
+    """
+    refused, others_work = [], False
     for key in left:
-        with _claimed(folder / CLAIMS, key) as is_mine:
-            if not is_mine:
-                continue
+        with _claimed(folder, key, lab) as is_mine:
             # Somebody may have finished it since the records were read, or begun with other data.
-            newest = read_records(folder / RECORDS)
+            newest = read_records(folder / RECORDS) if is_mine else []
             check_data(lab, newest, folder)
-            if key in {record.key for record in newest}:
+            if not is_mine or key in {record.key for record in newest}:
+                others_work = True
+                continue
+            if why := _unlike_its_pair(lab, folder, key, left, newest):
+                refused.append(f"{key.arm} seed {key.seed} ({', '.join(why)}, now / then)")
                 continue
             watcher.begins(key, left)
             record = lab.run(key, folder / RUNS / _name(key))
             append(folder / RECORDS, record)
             watcher.ended(record)
             return True
+    if refused and not others_work:
+        raise ValueError(
+            f"{folder}: what is left pairs with runs that were made otherwise, and could not be judged: {refused[0]}; "
+            "go on as those were made"
+        )
     return False
 
 
-def _pairs_with_others(lab: Laboratory, key: Key, records: Sequence[Record]) -> list[str]:
-    """In what this process differs from the one that did the other run of a pair by which something is claimed."""
-    claims = () if lab.plan.exploratory or key.phase != "final" else lab.plan.primary
-    rivals = {other for pair in claims if key.arm in pair for other in pair if other != key.arm}
-    same = (key.phase, key.seed, key.budget)
-    others = [one for one in records if one.arm in rivals and (one.phase, one.seed, one.budget) == same]
-    return made_otherwise(lab.environment(), others[0].environment) if others else []
+def _unlike_its_pair(
+    lab: Laboratory, folder: Path, key: Key, left: Sequence[Key], records: Sequence[Record]
+) -> list[str]:
+    """In what this process differs from those that did, or are doing, other runs of a pair that claims something."""
+    beside = _beside(lab.plan, key)
+    made = [one.environment for one in counted(lab.plan, records) if _is_of(one.key, key, beside)]
+    # Whoever is at a run of the pair has written into its claim what it is made by.
+    claims = [folder / CLAIMS / f"{_name(one)}.lock" for one in left if one != key and _is_of(one, key, beside)]
+    made += [_claimant(path) for path in claims if _is_held(path)]
+    return next((why for one in made if (why := made_otherwise(lab.environment(), one))), [])
+
+
+def _beside(plan: Plan, key: Key) -> set[str]:
+    """Arms that a run is compared with, directly or by way of another, where something is claimed of them."""
+    found = {key.arm} if key.phase == "final" and not plan.exploratory else set()
+    for _ in plan.primary:
+        found |= {arm for pair in plan.primary if found & set(pair) for arm in pair}
+    return found - {key.arm}
+
+
+def _is_of(one: Key, key: Key, beside: set[str]) -> bool:
+    return one.arm in beside and (one.phase, one.seed, one.budget) == (key.phase, key.seed, key.budget)
+
+
+def _claimant(path: Path) -> dict[str, Any]:
+    """What a claim says of its holder; nothing while that is being written."""
+    try:
+        return json.loads(path.read_text())
+    except ValueError:
+        return {}
+
+
+def _is_held(path: Path) -> bool:
+    if not path.exists():
+        return False
+    if (handle := taken(path, wait=False)) is None:
+        return True
+    os.close(handle)
+    return False
 
 
 def check_data(lab: Laboratory, records: Sequence[Record], folder: Path) -> None:
@@ -137,11 +173,14 @@ def remaining(plan: Plan, records: Sequence[Record], note: Note = lambda text: N
 
 
 @contextmanager
-def _claimed(folder: Path, key: Key) -> Generator[bool]:
-    """Whether this process alone has the run now."""
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = taken(folder / f"{_name(key)}.lock", wait=False)
+def _claimed(folder: Path, key: Key, lab: Laboratory) -> Generator[bool]:
+    """Whether this process alone has the run now. The claim says what it would be made by, for others of its pair."""
+    (folder / CLAIMS).mkdir(parents=True, exist_ok=True)
+    handle = taken(folder / CLAIMS / f"{_name(key)}.lock", wait=False)
     try:
+        if handle is not None:
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, json.dumps(lab.environment()).encode(), 0)
         yield handle is not None
     finally:
         if handle is not None:

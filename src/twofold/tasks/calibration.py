@@ -17,7 +17,9 @@ def best_temperature(logits: Tensor, truth: Tensor) -> float:
     After Platt: as if of two examples more one were wrong, so that a few that are all right make nobody sure.
     """
     candidates = torch.logspace(-1.3, 1.3, 261, dtype=torch.float64)
-    doubt = 1 / (len(truth) + 2)
+    # What is spread over all classes the right one has a share of, too.
+    classes = logits.shape[1]
+    doubt = min(1.0, classes / max(classes - 1, 1) / (len(truth) + 2))
     losses = [cross_entropy(logits.double() / one, truth, label_smoothing=doubt).item() for one in candidates]
     return float(candidates[min(range(len(losses)), key=losses.__getitem__)])
 

@@ -235,9 +235,10 @@ class Goals(Task[Utterance]):
         return goals, tags
 
     def _check_known(self, examples: Sequence[Utterance]) -> None:
-        check_labels((one.goal for one in examples if one.goal), self.state["goals"][1:])
+        inside = [one for one in examples if one.goal]
+        check_labels((one.goal for one in inside if one.goal), self.state["goals"][1:], "goal")
         names = dict.fromkeys(label[2:] for label in self.state["slot_labels"][1:])
-        check_labels((slot.name for one in examples for slot in one.slots), [*names])
+        check_labels((slot.name for one in inside for slot in one.slots), [*names], "slot")
 
     @cached_property
     def _tagger(self) -> SlotTags:

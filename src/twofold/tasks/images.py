@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
@@ -41,10 +42,11 @@ def _in_colour(image: Any) -> Any:
     from PIL import Image
 
     if image.mode.startswith("I"):
-        low, high = image.getextrema()
-        if low < 0 or high > DEEPEST:
-            raise ValueError(f"pixels must be of 8 or 16 bits, got some from {low} to {high}")
-        image = image.convert("I").point(lambda value: value * (255 / DEEPEST)).convert("L")
+        values = np.asarray(image.convert("I"))
+        if values.min() < 0 or values.max() > DEEPEST:
+            raise ValueError(f"pixels must be of 8 or 16 bits, got some from {values.min()} to {values.max()}")
+        grey = (values * (255 / DEEPEST)).round().astype(np.uint8)
+        image = Image.fromarray(np.where(values == image.info.get("transparency"), np.uint8(255), grey))
     elif image.mode == "F":
         raise ValueError("pixels must be of 8 or 16 bits, got numbers with a point")
     if "A" in image.getbands() or "a" in image.getbands() or "transparency" in image.info:

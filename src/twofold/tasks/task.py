@@ -174,7 +174,8 @@ def batches(features: Sequence[Features], pad: int, size: int = 64) -> Iterator[
         yield places, padded([features[place] for place in places], pad)
 
 
-def check_labels(labels: Iterable[str], known: Sequence[str]) -> None:
+def check_labels(labels: Iterable[str], known: Sequence[str], what: str = "label") -> None:
     """Raises for a label that was not in the training split, which no model of it could ever give."""
     if strange := sorted(set(labels) - set(known)):
-        raise ValueError(f"label {strange[0]!r} was not in the training split, which had {', '.join(known)}")
+        had = ", ".join(known) or "none"
+        raise ValueError(f"{what} {strange[0]!r} was not in the training split, which had {had}")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from twofold.training.progress import Bar as Bar
     from twofold.training.progress import Progress as Progress
     from twofold.training.settings import Settings as Settings
+    from twofold.training.stopping import Diverged as Diverged
     from twofold.training.stopping import Stopped as Stopped
 
 _HOMES = {
@@ -26,6 +27,7 @@ _HOMES = {
     "Outcome": "loop",
     "Progress": "progress",
     "Settings": "settings",
+    "Diverged": "stopping",
     "Stopped": "stopping",
     "fit": "loop",
     "is_finished": "folder",
@@ -38,6 +40,7 @@ _HOMES = {
 
 __all__ = [
     "Bar",
+    "Diverged",
     "Outcome",
     "Progress",
     "Settings",

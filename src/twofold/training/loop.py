@@ -183,7 +183,7 @@ class _Run:
                 if signal or is_save_due:
                     self._save()
                 if signal:
-                    raise Stopped(signal, f"{self.job.folder} after step {self.state.step}; {self._kept()}: resume it")
+                    raise Stopped(signal, f"{self.job.folder} after step {self.state.step}; {self._kept()}")
                 if self.is_over:
                     break
 
