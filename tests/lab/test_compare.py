@@ -243,17 +243,27 @@ def test_a_full_disk_loses_a_run_and_nothing_else(taken, lab, tmp_path, trained,
     assert len(work(lab, tmp_path, quick.Heard())) == 8
 
 
+def unlike(data, trained, primary):
+    """Two processes that make runs otherwise: one at a time, and two."""
+    told = quick.plan(exploratory=False, primary=primary, arms=("standard", "split_kv", "gated"))
+    labs = [Laboratory(told, data, at_once) for at_once in (1, 2)]
+    for lab in labs:
+        trained.on(lab)
+    return labs
+
+
+def keep(folder, records):
+    """Of the runs that are there, these."""
+    (folder / FILE).unlink()
+    for record in records:
+        append(folder / FILE, record)
+
+
 def test_a_run_pairs_with_one_that_was_made_alike(data, tmp_path, trained):
     """With another number at once, say: the pair could not be judged."""
-    claims = {"exploratory": False, "primary": (("split_kv", "standard"),), "arms": ("standard", "split_kv", "gated")}
-    once, twice = (Laboratory(quick.plan(**claims), data, at_once) for at_once in (1, 2))
-    trained.on(once)
-    trained.on(twice)
+    once, twice = unlike(data, trained, (("split_kv", "standard"),))
     records = work(once, tmp_path, quick.Heard())
-    (tmp_path / FILE).unlink()
-    for record in records:
-        if record.phase == "grid" or record.seed == 0 or record.arm == "standard":
-            append(tmp_path / FILE, record)
+    keep(tmp_path, [one for one in records if one.phase == "grid" or one.seed == 0 or one.arm == "standard"])
     heard = quick.Heard()
     with pytest.raises(ValueError, match=r"made otherwise.*: split_kv seed 1 \(runs_at_once 2 / 1, now / then\)"):
         work(twice, tmp_path, heard)
@@ -263,16 +273,9 @@ def test_a_run_pairs_with_one_that_was_made_alike(data, tmp_path, trained):
 
 
 def test_runs_that_are_compared_by_way_of_a_third_are_made_alike(data, tmp_path, trained):
-    primary = (("gated", "standard"), ("gated", "split_kv"))
-    claims = {"exploratory": False, "primary": primary, "arms": ("standard", "split_kv", "gated")}
-    once, twice = (Laboratory(quick.plan(**claims), data, at_once) for at_once in (1, 2))
-    trained.on(once)
-    trained.on(twice)
+    once, twice = unlike(data, trained, (("gated", "standard"), ("gated", "split_kv")))
     records = work(once, tmp_path, quick.Heard())
-    (tmp_path / FILE).unlink()
-    for record in records:
-        if record.phase == "grid" or (record.arm, record.seed) == ("standard", 0):
-            append(tmp_path / FILE, record)
+    keep(tmp_path, [one for one in records if one.phase == "grid" or (one.arm, one.seed) == ("standard", 0)])
     heard = quick.Heard()
     with pytest.raises(ValueError, match=r"split_kv seed 0 \(runs_at_once 2 / 1"):
         work(twice, tmp_path, heard)
@@ -282,14 +285,9 @@ def test_runs_that_are_compared_by_way_of_a_third_are_made_alike(data, tmp_path,
 
 def test_who_is_at_a_pair_s_other_run_decides_how_it_is_made(data, tmp_path, trained):
     """Two kinds of machines share a folder: the second leaves the first its pair, and waits."""
-    claims = {"exploratory": False, "primary": (("split_kv", "standard"),)}
-    once, twice = (Laboratory(quick.plan(**claims), data, at_once) for at_once in (1, 2))
-    trained.on(once)
-    trained.on(twice)
+    once, twice = unlike(data, trained, (("split_kv", "standard"),))
     grid = [record for record in work(once, tmp_path, quick.Heard()) if record.phase == "grid"]
-    (tmp_path / FILE).unlink()
-    for record in grid:
-        append(tmp_path / FILE, record)
+    keep(tmp_path, grid)
     left = remaining(once.plan, grid)
     theirs, other = left[:2]
     assert (theirs.arm, other.arm, theirs.seed) == ("standard", "split_kv", other.seed)
@@ -297,7 +295,7 @@ def test_who_is_at_a_pair_s_other_run_decides_how_it_is_made(data, tmp_path, tra
         heard = quick.Heard()
         while compare._did_one(twice, tmp_path, remaining(once.plan, read_records(tmp_path / FILE)), heard):
             pass
-        assert heard.begun == left[2:]
+        assert heard.begun == [key for key in left if key not in (theirs, other)]
     # Once it is given up, anybody may.
     assert len(work(twice, tmp_path, quick.Heard())) == len(grid) + len(left)
 

@@ -26,6 +26,7 @@ def hub_labelled(address: Path | str) -> Splits[Labelled]:
 
     def read(there: HubSet, number: int, row: dict[str, Any]) -> Labelled | None:
         label = row.get(there.columns["label"], "")
+        # A gap is None, or the NaN that a column of numbers has for it.
         if label is None or label != label:
             return None
         # In a column of a CSV that has gaps, whole numbers come with a point.

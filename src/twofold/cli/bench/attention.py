@@ -16,7 +16,7 @@ from twofold.bench.attention import Case, explain, rows_of
 from twofold.bench.tune import lines_of, merged
 from twofold.cli import say
 from twofold.cli.arguments import parse
-from twofold.cli.bench.results import BenchOptions, check_file, measure, positive, times_table
+from twofold.cli.bench.results import BenchOptions, check_file, measure, positive, some, times_table
 from twofold.kernels.choices import BACKENDS, LINES, write
 
 # batch, query heads, key/value heads, tokens, head width
@@ -65,6 +65,7 @@ class Attention(BenchOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         positive(tokens=self.tokens, batch=(self.batch,))
+        some(patterns=self.patterns)
         if self.tune is not None and "split_kv" not in self.kinds:
             raise ValueError(f"kinds must hold split_kv, which --tune compares, got {', '.join(self.kinds)}")
         check_file("tune", self.tune)

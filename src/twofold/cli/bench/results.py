@@ -50,9 +50,7 @@ class BenchOptions:
         if self.device == "cuda" and not torch.cuda.is_available():
             raise ValueError("device cuda was asked for, but torch finds no GPU here")
         check_file("out", self.out)
-        for name in ("kinds", "patterns"):
-            if getattr(self, name, None) == ():
-                raise ValueError(f"{name} must name at least one, got none")
+        some(kinds=self.kinds)
         for name in ("heads", "head_width"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -69,6 +67,13 @@ def check_file(name: str, path: Path | None) -> None:
     """Before hours are spent on what cannot be written."""
     if path is not None and (path.is_dir() or not path.parent.is_dir()):
         raise ValueError(f"{name} must be a file in an existing folder, got {path}")
+
+
+def some(**names: tuple[str, ...]) -> None:
+    """Without any there would be nothing to measure."""
+    for name, given in names.items():
+        if not given:
+            raise ValueError(f"{name} must name at least one, got none")
 
 
 def positive(**numbers: tuple[int, ...]) -> None:
