@@ -2,9 +2,9 @@
 
     python examples/linux_corpus.py --out corpora/linux
 
-On Debian, with its package mirror and nothing else: `apt-get download` needs no root. What is written is under the
+On Debian 12, with its package mirror and nothing else: `apt-get download` needs no root. What is written is under the
 licences of the kernel (GPL-2.0 for the most part) and is not meant to be passed on. The same package version and the
-same options write the same bytes.
+same options write the same bytes; `apt-cache policy linux-source-6.1` lists the versions that can be had.
 """
 
 import argparse
@@ -31,12 +31,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="the folder to write")
     parser.add_argument("--millions", type=float, default=180.0, help="most characters, of files chosen by their hash")
-    parser.add_argument("--deb", type=Path, help=f"a {PACKAGE} package that is here already")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--version", help="of the package, as 6.1.176-1; the newest if none is named")
+    source.add_argument("--deb", type=Path, help=f"a {PACKAGE} package that is here already")
     given = parser.parse_args()
     if given.out.exists():
         parser.error(f"{given.out} is there already")
     with tempfile.TemporaryDirectory() as folder:
-        archive = _unpacked(given.deb or _downloaded(Path(folder)), Path(folder))
+        archive = _unpacked(given.deb or _downloaded(given.version, Path(folder)), Path(folder))
         texts = _texts(archive)
     texts.sort(key=lambda one: hashlib.sha256(one[0].encode()).digest())
     kept, size = [], 0
@@ -57,9 +59,10 @@ def main() -> None:
         sys.stdout.write(f"{path}: {len(part):,} texts, {characters:,} characters\n")
 
 
-def _downloaded(folder: Path) -> Path:
-    sys.stdout.write(f"downloading {PACKAGE}\n")
-    subprocess.run(["apt-get", "download", "-q", PACKAGE], cwd=folder, check=True)  # noqa: S603, S607
+def _downloaded(version: str | None, folder: Path) -> Path:
+    wanted = f"{PACKAGE}={version}" if version else PACKAGE
+    if subprocess.run(["apt-get", "download", "-q", wanted], cwd=folder, check=False).returncode:  # noqa: S603, S607
+        raise SystemExit(f"linux_corpus.py: apt-get could not download {wanted}")
     return next(folder.glob("*.deb"))
 
 
