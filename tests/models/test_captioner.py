@@ -204,6 +204,7 @@ def test_sizes_beside_the_decoders_name():
         ({"decoder": Seq2SeqConfig(copies=True)}, "copies must be False in a captioner"),
         ({"channels": ()}, r"channels must be positive and at least one, got \(\)"),
         ({"num_channels": 0}, "num_channels must be at least 1, got 0"),
+        ({"decoder": RecurrentConfig(hidden_size=7)}, "hidden_size must be even without vision_config, .* got 7"),
         ({"attention": "double"}, "attention must be one of standard"),
     ],
 )

@@ -64,6 +64,21 @@ def test_great_scores_have_gradients():
     assert moves.grad.isfinite().all()
 
 
+def test_scores_and_moves_may_both_be_far_apart():
+    """A label that only an unlikely one may be followed by: its share of the whole is below what float32 can hold."""
+    scores = torch.tensor([[[120.0, 0.0, -200.0], [-1000.0, 0.0, -1000.0]]], requires_grad=True)
+    moves = torch.tensor([[0.0, -130.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]], requires_grad=True)
+    truth = torch.tensor([[0, 1]])
+    loss = chain_loss(scores, truth, moves)
+    loss.backward()
+    exact = [one.detach().double().requires_grad_() for one in (scores, moves)]
+    expected = counted_out(exact[0][0], truth[0], exact[1]) / 2
+    expected.backward()
+    torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=1e-5)
+    for found, other in zip((scores, moves), exact, strict=True):
+        torch.testing.assert_close(found.grad.double(), other.grad, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("far", [-300.0, -110.0, 50.0, 90.0])
 def test_moves_may_be_as_far_apart_as_they_like(far):
     torch.manual_seed(0)

@@ -190,3 +190,13 @@ def test_layers_are_all_of_the_kind_that_the_window_says(window, kinds):
 def test_heads_of_an_odd_width_cannot_turn():
     with pytest.raises(ValueError, match="head_dim must be even for rotary positions, got 7"):
         config(hidden_size=28, num_attention_heads=4, head_dim=None)
+
+
+@pytest.mark.parametrize("options", [{}, {"use_cache": False}, {"use_cache": True}])
+@pytest.mark.parametrize("window", [None, 3])
+def test_packed_texts_do_not_see_each_other_whether_or_not_a_cache_is_made(options, window):
+    made, ids = model(sliding_window=window), tokens(B=1)
+    places = torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3, 4]])
+    packed = made(ids, position_ids=places, **options).logits
+    alone = torch.cat([made(ids[:, :4]).logits, made(ids[:, 4:]).logits], dim=1)
+    torch.testing.assert_close(packed, alone, atol=1e-5, rtol=1e-4)

@@ -267,6 +267,15 @@ def test_one_vector_a_sentence(how):
     torch.testing.assert_close(pooled(x[1:], None, how)[0], expected[how][1])
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_long_text_in_half_precision_has_a_mean(masked):
+    """Its sum has no place there."""
+    x = torch.full((1, 8192, 1), 20.0, dtype=torch.float16)
+    mask = (torch.arange(8192) < 8000).long()[None] if masked else None
+    found = pooled(x, mask, "mean")
+    assert (found.dtype, found.item()) == (torch.float16, 20.0)
+
+
 @pytest.mark.parametrize("pooling", ["mean", "first", "last"])
 def test_sentence_embeddings_have_length_one(pooling):
     vectors = made(EncoderForSentenceEmbedding, pooling=pooling)(tokens()).pooler_output

@@ -1,12 +1,16 @@
 """Self weights of a whole model are the diagonals of its attention maps."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
 
 from tests.models import test_decoder, test_encoder, test_seq2seq
 from tests.models.test_decoder import tokens
+from twofold import split_attention
 from twofold.attention import Kind
+from twofold.kernels import reference
 from twofold.models import EncoderModel, self_weights
 
 
@@ -58,3 +62,17 @@ def test_a_model_that_was_compiled_before():
 def test_a_foreign_model_is_refused():
     with pytest.raises(ValueError, match="must have split self-attention layers of this package, got Linear"):
         self_weights(nn.Linear(2, 2), torch.zeros(1, 2))
+
+
+def test_maps_are_of_the_attention_that_runs_or_of_none():
+    """A backend computes the same weights; another normaliser has others, which nobody would show."""
+    model, ids = test_decoder.model(), tokens()
+    expected = self_weights(model, ids)
+    for layer in model.model.layers:
+        layer.self_attn.attend = partial(split_attention, backend="reference")
+    torch.testing.assert_close(self_weights(model, ids), expected, atol=1e-6, rtol=1e-5)
+    model.model.layers[1].self_attn.attend = partial(reference.attend, normaliser="sparsemax")
+    for look in (lambda: self_weights(model, ids), lambda: model(ids, output_attentions=True)):
+        with pytest.raises(ValueError, match="attend must be split_attention for its weights to be shown, got attend"):
+            look()
+    assert model(ids).logits.isfinite().all()

@@ -38,3 +38,14 @@ def test_dropouts_leave_something(name):
     assert (config.hidden_dropout, config.attention_dropout) == ((0.3, 0.0) if name == "dropout" else (0.1, 0.3))
     with pytest.raises(ValueError, match=f"{name} must be from 0 to below 1, got 1"):
         ModelOptions(**{name: 1.0})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("attention", "split_key"), ("heads", 2), ("recipe", "classic"), ("init", "aligned"), ("attention_dropout", 0.1)],
+)
+def test_what_recurrent_layers_do_not_have_is_not_taken(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be left out where model is gru, got {value!r}"):
+        ModelOptions(model="gru", **{name: value})
+    assert getattr(ModelOptions(**{name: value}), name) == value
+    assert ModelOptions(model="gru", attention="standard").attention == "standard"

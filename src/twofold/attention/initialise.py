@@ -72,7 +72,9 @@ class Patent:
 class Aligned:
     """W_K' = W_K + strength * W_Q: every token starts by scoring itself higher, by about strength * |q|^2 * scale.
 
-    With grouped queries W_Q is the mean over the query heads that share the key head. Values as in `Copy`.
+    With grouped queries W_Q is the mean over the query heads that share the key head, and the gain that much smaller:
+    a query meets only its own share of the mean. Where keys are normed, as by QK-norm, it is bounded however large
+    `strength` is: some 0.7 of scale * |q| * |k| for 1. Values as in `Copy`.
     """
 
     strength: float = 1.0

@@ -84,6 +84,11 @@ class CaptionerConfig(PreTrainedConfig):
             raise ValueError("copies must be False in a captioner: an image has no tokens to copy, got True")
         if self.vision_config is None and (not self.channels or min(self.channels) < 1):
             raise ValueError(f"channels must be positive and at least one, got {self.channels}")
+        if self.vision_config is None and self.decoder.hidden_size % 2:
+            width = self.decoder.hidden_size
+            raise ValueError(
+                f"hidden_size must be even without vision_config, whose grid has sines and cosines, got {width}"
+            )
         if self.num_channels < 1:
             raise ValueError(f"num_channels must be at least 1, got {self.num_channels}")
 

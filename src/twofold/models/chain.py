@@ -32,14 +32,30 @@ def _loss(scores: Tensor, truth: Tensor, moves: Tensor) -> Tensor:
     truth = truth.masked_fill(~mask, 0)
     before = torch.cat([torch.full_like(truth[:, :1], len(moves) - 1), truth[:, :-1]], dim=1)
     path = scores.gather(2, truth[..., None]).squeeze(-1) + moves[before, truth]
-    total = scores[:, 0] + moves[-1]
+    total = _all_chains(scores, mask, moves)
+    nll = total.logsumexp(1) * mask.any(1) - (path * mask).sum(1)
+    return nll.sum() / mask.sum().clamp(min=1)
+
+
+def _all_chains(scores: Tensor, mask: Tensor, moves: Tensor) -> Tensor:
+    """(B, L): the log of what all chains that end in a label come to."""
+    first, places = scores[:, 0] + moves[-1], range(1, int(mask.sum(1).max()))
     # A product is faster than sums of logarithms; from the greatest down, nothing of it can overflow.
     greatest = moves[:-1].amax(0)
     follows = (moves[:-1] - greatest).exp()
-    for place in range(1, int(mask.sum(1).max())):
+    total, tiny = first, torch.finfo(scores.dtype).tiny
+    least = follows.new_ones(())
+    for place in places:
         most = total.amax(1, keepdim=True)
-        share = ((total - most).exp() @ follows).clamp_min(torch.finfo(scores.dtype).tiny)
-        ahead = share.log() + most + greatest + scores[:, place]
+        share = (total - most).exp() @ follows
+        least = torch.minimum(least, share.detach().amin())
+        ahead = share.clamp_min(tiny).log() + most + greatest + scores[:, place]
         total = torch.where(mask[:, place, None], ahead, total)
-    nll = total.logsumexp(1) * mask.any(1) - (path * mask).sum(1)
-    return nll.sum() / mask.sum().clamp(min=1)
+    if least >= tiny:
+        return total
+    # Scores and moves so far apart that a share came to nothing.
+    total = first
+    for place in places:
+        ahead = (total[..., None] + moves[:-1]).logsumexp(1) + scores[:, place]
+        total = torch.where(mask[:, place, None], ahead, total)
+    return total

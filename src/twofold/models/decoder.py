@@ -37,8 +37,6 @@ class DecoderModel(Stack):
         use_cache: bool | None = None,
         **options: Any,
     ) -> BaseModelOutputWithPast:
-        if use_cache and past_key_values is None:
-            past_key_values = DynamicCache(config=self.config)
         seen = 0 if past_key_values is None else past_key_values.get_seq_length()
         # Nothing is padded, packed or out of sight: layers know causal order by themselves. transformers would look at
         # the positions, which stalls a GPU, and a compiled graph would hold a mask of T x T that nobody needs.
@@ -54,6 +52,9 @@ class DecoderModel(Stack):
                 past_key_values=past_key_values,
                 position_ids=position_ids,
             )
+        # Not before the mask is made: beside a cache transformers does not look for packed texts.
+        if use_cache and past_key_values is None:
+            past_key_values = DynamicCache(config=self.config)
         for layer in self.used_layers:
             x = layer(x, turn, attention_mask=mask, past_key_values=past_key_values, **options)
         return BaseModelOutputWithPast(last_hidden_state=self.norm(x), past_key_values=past_key_values)

@@ -27,8 +27,10 @@ TOGETHER = 16
 def pooled(x: Tensor, attention_mask: Tensor | None, how: str) -> Tensor:
     """One vector a sentence, (B, C) of (B, T, C): the mean of its tokens, its first or its last (the stop token)."""
     if how == "mean":
-        mask = x.new_ones(x.shape[:2]) if attention_mask is None else attention_mask.to(x.dtype)
-        return (x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
+        # In float32 at least: half precision overflows in the sum over a long text.
+        wide = torch.promote_types(x.dtype, torch.float32)
+        mask = x.new_ones(x.shape[:2], dtype=wide) if attention_mask is None else attention_mask.to(wide)
+        return ((x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)).to(x.dtype)
     # Whole numbers: half precision cannot tell neighbouring places of a long text apart.
     places = torch.arange(1, x.shape[1] + 1, device=x.device).expand(x.shape[:2])
     seen = places if attention_mask is None else places * attention_mask.bool()

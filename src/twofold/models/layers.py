@@ -1,5 +1,6 @@
 """The parts of a transformer layer: split attention over transformers' caches, feed-forward, norms, the layer."""
 
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -90,6 +91,7 @@ class SelfAttention(SplitSelfAttention):
         }
         weights = None
         if output_attentions:
+            check_shown(self)
             weights = split_attention_weights(new.query, key, self_key, **options)
             if slots is not None:
                 weights = weights[..., :-T].index_copy(-1, slots, weights[..., -T:])
@@ -109,6 +111,15 @@ class SelfAttention(SplitSelfAttention):
             and self.attend is split_attention
             and not (self.training and self.dropout > 0)
             and serves_step(query, key, value, mask)
+        )
+
+
+def check_shown(layer: SplitSelfAttention) -> None:
+    """Raise where a layer attends by something else than what its weights are shown by."""
+    attend = layer.attend.func if isinstance(layer.attend, partial) else layer.attend
+    if attend is not split_attention:
+        raise ValueError(
+            f"attend must be split_attention for its weights to be shown, got {getattr(attend, '__qualname__', attend)}"
         )
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from twofold.kernels.api import self_weight
-from twofold.models.layers import SelfAttention
+from twofold.models.layers import SelfAttention, check_shown
 
 _looking = Lock()
 
@@ -28,6 +28,7 @@ def self_weights(model: nn.Module, *args: Any, **kwargs: Any) -> list[Tensor]:
         if get_ident() != mine:
             return
         x, turn, mask, _ = inputs
+        check_shown(module)
         new = module.project(x, turn)
         causal = module.is_causal and mask is None
         grouped = module.heads != module.kv_heads

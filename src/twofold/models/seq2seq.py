@@ -75,8 +75,6 @@ class Seq2SeqDecoder(Stack):
         use_cache: bool | None = None,
         **options: Any,
     ) -> BaseModelOutputWithPastAndCrossAttentions:
-        if use_cache and past_key_values is None:
-            past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
         seen = 0 if past_key_values is None else past_key_values.get_seq_length()
         x, turn, position_ids = self.placed(input_ids, inputs_embeds, position_ids, seen)
         both = past_key_values if isinstance(past_key_values, EncoderDecoderCache) else None
@@ -87,6 +85,9 @@ class Seq2SeqDecoder(Stack):
             past_key_values=past_key_values if both is None else both.self_attention_cache,
             position_ids=position_ids,
         )
+        # Not before the mask is made: beside a cache transformers does not look for packed texts.
+        if use_cache and past_key_values is None:
+            past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
         context_mask = create_bidirectional_mask(
             config=self.config,
             inputs_embeds=x,

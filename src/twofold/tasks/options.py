@@ -1,6 +1,6 @@
 """Which model a task trains. Imports no torch: a command reads it for help."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 
@@ -9,7 +9,8 @@ class ModelOptions:
     """Which model to train."""
 
     model: Literal["transformer", "rnn", "lstm", "gru"] = "transformer"
-    """A transformer, or recurrent layers where the task offers them; those have no recipe, init or matching."""
+    """A transformer, or recurrent layers where the task offers them; those have no split, recipe, init, heads, matching
+    or dropout of attention weights."""
     attention: Literal["standard", "split_key", "split_value", "split_kv"] = "split_kv"
     """Which of key and value a token has twice: one for itself, one for the others."""
     size: Literal["tiny", "small", "base"] = "tiny"
@@ -40,6 +41,16 @@ class ModelOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
+        if self.model != "transformer":
+            self._check_recurrent()
+
+    def _check_recurrent(self) -> None:
+        """Refuse what was asked for and would do nothing. Nothing split, and the usual, may be said of any model."""
+        usual = {field.name: field.default for field in fields(self)}
+        for name in ("attention", "heads", "recipe", "init", "attention_dropout"):
+            value = getattr(self, name)
+            if value not in (usual[name], "standard"):
+                raise ValueError(f"{name} must be left out where model is {self.model}, got {value!r}")
 
 
 def check_choices(options: Any) -> None:
