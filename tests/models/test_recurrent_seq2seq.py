@@ -6,11 +6,13 @@ from transformers import AutoModelForSeq2SeqLM, Trainer, TrainerCallback, Traini
 
 from tests.models.test_recurrent import VOCABULARY, config, padded, tokens
 from twofold.models import RecurrentForConditionalGeneration
-from twofold.models.recurrent_config import CELLS
+from twofold.models.recurrent_config import ASKS, CELLS, CONTEXTS
 from twofold.models.recurrent_seq2seq import RecurrentDecoder
 
-LOOKS = [("none", "once"), ("none", "every"), ("additive", "every"), ("dot", "every"), ("scaled_dot", "every")]
 WITH_ATTENTION = ("additive", "dot", "scaled_dot")
+LOOKS = [{"attention": "none", "context": context} for context in CONTEXTS] + [
+    {"attention": attention, "asks": asks} for attention in WITH_ATTENTION for asks in ASKS
+]
 
 
 def model(**changes):
@@ -23,15 +25,15 @@ def answer():
 
 
 def for_each(test):
-    looks = pytest.mark.parametrize(("attention", "context"), LOOKS, ids=["-".join(look) for look in LOOKS])
+    looks = pytest.mark.parametrize("look", LOOKS, ids=["-".join(look.values()) for look in LOOKS])
     return pytest.mark.parametrize("cell", CELLS)(looks(test))
 
 
 @for_each
 @pytest.mark.parametrize("bidirectional", [False, True])
 @torch.no_grad()
-def test_prefill_and_steps_are_the_full_pass(cell, attention, context, bidirectional):
-    made = model(cell=cell, attention=attention, context=context, bidirectional=bidirectional, residual=True)
+def test_prefill_and_steps_are_the_full_pass(cell, look, bidirectional):
+    made = model(cell=cell, **look, bidirectional=bidirectional, residual=True)
     ids, out = tokens(), answer()
     full = made(ids, decoder_input_ids=out, use_cache=False).logits
     encoded = made.get_encoder()(ids)
@@ -46,8 +48,8 @@ def test_prefill_and_steps_are_the_full_pass(cell, attention, context, bidirecti
 
 @for_each
 @torch.no_grad()
-def test_the_answer_does_not_see_its_future_and_depends_on_the_question(cell, attention, context):
-    made, ids, out = model(cell=cell, attention=attention, context=context), tokens(), answer()
+def test_the_answer_does_not_see_its_future_and_depends_on_the_question(cell, look):
+    made, ids, out = model(cell=cell, **look), tokens(), answer()
     other = out.clone()
     other[:, 4:] = 3
     plain = made(ids, decoder_input_ids=out).logits
@@ -59,8 +61,8 @@ def test_the_answer_does_not_see_its_future_and_depends_on_the_question(cell, at
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize(("left", "right"), [(3, 0), (0, 4)])
 @torch.no_grad()
-def test_padding_changes_nothing(cell, attention, context, bidirectional, left, right):
-    made = model(cell=cell, attention=attention, context=context, bidirectional=bidirectional)
+def test_padding_changes_nothing(cell, look, bidirectional, left, right):
+    made = model(cell=cell, **look, bidirectional=bidirectional)
     ids, out = tokens(), answer()
     plain = made(ids, decoder_input_ids=out).logits
     long, mask = padded(ids, left, right)
@@ -73,8 +75,8 @@ def test_padding_changes_nothing(cell, attention, context, bidirectional, left, 
 
 @for_each
 @pytest.mark.parametrize("beams", [1, 3])
-def test_generation_is_the_same_with_a_cache_and_without(cell, attention, context, beams):
-    made, ids = model(cell=cell, attention=attention, context=context), tokens()
+def test_generation_is_the_same_with_a_cache_and_without(cell, look, beams):
+    made, ids = model(cell=cell, **look), tokens()
     ids[0, 5:] = 0
     options = {"max_new_tokens": 6, "num_beams": beams, "do_sample": False}
     mask = (ids != 0).long()
@@ -86,8 +88,8 @@ def test_generation_is_the_same_with_a_cache_and_without(cell, attention, contex
 
 
 @for_each
-def test_one_token_and_an_empty_question(cell, attention, context):
-    made = model(cell=cell, attention=attention, context=context)
+def test_one_token_and_an_empty_question(cell, look):
+    made = model(cell=cell, **look)
     ids = torch.tensor([[7, 0], [0, 0]])
     mask = (ids != 0).long()
     found = made(ids, attention_mask=mask, decoder_input_ids=torch.tensor([[1], [1]])).logits
@@ -117,8 +119,8 @@ def test_sampling():
 
 @for_each
 @pytest.mark.parametrize("tied", [True, False])
-def test_a_saved_model_is_the_same_model(cell, attention, context, tied, tmp_path):
-    made = model(cell=cell, attention=attention, context=context, tie_word_embeddings=tied)
+def test_a_saved_model_is_the_same_model(cell, look, tied, tmp_path):
+    made = model(cell=cell, **look, tie_word_embeddings=tied)
     shared = made.encoder.embedding.weight is made.lm_head.weight is made.decoder.embedding.weight
     assert shared is tied
     made.save_pretrained(tmp_path)
@@ -153,6 +155,45 @@ def test_alignments(cell, attention):
     assert made(ids, decoder_input_ids=answer()).cross_attentions is None
 
 
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("attention", WITH_ATTENTION)
+@torch.no_grad()
+def test_the_state_before_asks_and_the_cell_reads_what_it_found(cell, attention):
+    """Source 004, step by step: scores of s_(t-1) and every h_i, their context, a state of token and context."""
+    made, (ids, mask), out = model(cell=cell, attention=attention, asks="before"), padded(tokens(), 0, 3), answer()
+    found = made(ids, attention_mask=mask, decoder_input_ids=out, output_attentions=True)
+    decoder, encoded = made.decoder, made.encoder(ids, attention_mask=mask)
+    memory, states = encoded.last_hidden_state, [list(layer.unbind(1)) for layer in encoded.final_state.unbind(1)]
+    for step in range(out.shape[1]):
+        asked = states[-1][0]
+        if attention == "additive":
+            look = decoder.attention
+            scores = look.score(torch.tanh(look.query(asked)[:, None] + look.memory(memory)))[..., 0]
+        else:
+            scores = (memory @ asked[..., None])[..., 0] / (4 if attention == "scaled_dot" else 1)
+        weights = scores.masked_fill(mask == 0, -torch.inf).softmax(-1)
+        context = (weights[..., None] * memory).sum(1)
+        x = torch.cat([decoder.embedding(out[:, step]), context], dim=-1)
+        for place, layer in enumerate(decoder.layers):
+            given = [part[None].contiguous() for part in states[place]]
+            y, end = layer.cell(x[:, None], tuple(given) if len(given) > 1 else given[0])
+            states[place] = [part[0] for part in (end if isinstance(end, tuple) else (end,))]
+            x = y[:, 0]
+        logits = made.lm_head(decoder.combine(torch.cat([x, context], dim=-1)).tanh())
+        torch.testing.assert_close(found.logits[:, step], logits, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(found.cross_attentions[0][:, 0, step], weights, atol=1e-6, rtol=1e-5)
+
+
+def test_what_is_found_reaches_the_states_only_where_it_is_asked_for_before():
+    memories = torch.randn(2, 2, 5, 16)
+    for asks in ASKS:
+        decoder = RecurrentDecoder(config(hidden_size=16, asks=asks)).eval()
+        one, two = (decoder(answer(), encoder_hidden_states=memory, use_cache=True) for memory in memories)
+        states = [found.past_key_values.states[-1][0] for found in (one, two)]
+        assert torch.equal(*states) == (asks == "after")
+        assert not torch.allclose(one.last_hidden_state, two.last_hidden_state, atol=1e-3)
+
+
 @pytest.mark.parametrize("attention", WITH_ATTENTION)
 def test_alignments_while_generating(attention):
     made, ids = model(attention=attention), tokens()
@@ -172,8 +213,8 @@ def test_a_context_vector_aligns_nothing():
 
 
 @for_each
-def test_steps_taught_by_the_truth_are_the_parallel_pass(cell, attention, context):
-    made, ids, labels = model(cell=cell, attention=attention, context=context), tokens(), answer()
+def test_steps_taught_by_the_truth_are_the_parallel_pass(cell, look):
+    made, ids, labels = model(cell=cell, **look), tokens(), answer()
     asked = {"output_attentions": True, "output_hidden_states": True}
     together = made(ids, labels=labels, teacher_forcing=1.0, **asked)
     # So near 1 that no draw falls above it, yet step by step.
@@ -191,8 +232,8 @@ def test_steps_taught_by_the_truth_are_the_parallel_pass(cell, attention, contex
 
 
 @for_each
-def test_a_student_never_reads_the_truth(cell, attention, context):
-    made = model(cell=cell, attention=attention, context=context).train()
+def test_a_student_never_reads_the_truth(cell, look):
+    made = model(cell=cell, **look).train()
     made.config.teacher_forcing = 0.0
     ids, labels = tokens(), answer()
     found = made(ids, labels=labels)
@@ -295,6 +336,12 @@ def test_bad_inputs():
         made(ids, labels=answer(), teacher_forcing=2)
     with pytest.raises(ValueError, match="encoder_hidden_states must be given: attention has nothing to look at"):
         made.decoder(answer())
+    with pytest.raises(ValueError, match=r"attention_mask must have shape \(2, 6\)"):
+        model(asks="before")(ids, decoder_input_ids=answer(), decoder_attention_mask=torch.ones(2, 5))
+    with pytest.raises(ValueError, match="input must have at least one step"):
+        model(asks="before")(ids, decoder_input_ids=answer()[:, :0])
+    with pytest.raises(ValueError, match="asks must be left out without attention, got 'before'"):
+        config(attention="none", asks="before")
     with pytest.raises(ValueError, match='initial_state must be given for context="every"'):
         RecurrentDecoder(config(attention="none"))(answer())
 

@@ -9,6 +9,7 @@ from twofold.models.configs import POOLINGS
 
 CELLS = ("rnn", "lstm", "gru")
 ATTENTIONS = ("none", "additive", "dot", "scaled_dot")
+ASKS = ("after", "before")
 CONTEXTS = ("once", "every")
 
 
@@ -20,6 +21,9 @@ class RecurrentConfig(PreTrainedConfig):
         cell: "rnn", "lstm" or "gru".
         attention: how the decoder looks at the encoder: "additive", "dot", "scaled_dot", or "none" for the context
             vector alone.
+        asks: which state asks: "after", that of the step itself, once its cell has run (Luong et al. 2015), so that a
+            known answer is read in one pass; or "before", that of the step before, and the cell reads what it found
+            (Bahdanau et al. 2014), step by step.
         context: without attention, the encoder's last state starts the decoder ("once") or is an input of every step as
             well ("every").
         bidirectional: the encoder, classifier or tagger reads both ways, half its units each.
@@ -37,6 +41,7 @@ class RecurrentConfig(PreTrainedConfig):
     num_hidden_layers: int = 2
     cell: str = "lstm"
     attention: str = "additive"
+    asks: str = "after"
     context: str = "every"
     bidirectional: bool = False
     residual: bool = False
@@ -66,11 +71,14 @@ class RecurrentConfig(PreTrainedConfig):
         for name, allowed in (
             ("cell", CELLS),
             ("attention", ATTENTIONS),
+            ("asks", ASKS),
             ("context", CONTEXTS),
             ("pooling", POOLINGS),
         ):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+        if self.attention == "none" and self.asks != "after":
+            raise ValueError(f"asks must be left out without attention, got {self.asks!r}")
         for name in ("vocab_size", "hidden_size", "num_hidden_layers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")

@@ -83,6 +83,11 @@ class RealSteps(NamedTuple):
         return found.masked_fill((self.latest < 0)[..., None], 0.0)
 
 
+def check_steps(x: Tensor) -> None:
+    if x.shape[1] == 0:
+        raise ValueError(f"input must have at least one step, got shape {tuple(x.shape)}")
+
+
 def real_steps(attention_mask: Tensor | None, given: Tensor) -> RealSteps | None:
     """None where every step of `given` (B, T, ...) is real. A mask may cover what a cache has seen as well."""
     if attention_mask is None:
@@ -159,8 +164,7 @@ class Run(NamedTuple):
 
 def run(layers: nn.ModuleList, x: Tensor, states: Sequence[State | None], steps: RealSteps | None) -> Run:
     """x through all layers. Padding is moved behind the real steps once, and back once."""
-    if x.shape[1] == 0:
-        raise ValueError(f"input must have at least one step, got shape {tuple(x.shape)}")
+    check_steps(x)
     seen, ends, lengths = [x], [], None
     if steps is not None:
         x, lengths = steps.first(x), steps.lengths

@@ -1,10 +1,8 @@
-"""The recurrent encoder-decoder: a context vector, fed once or at every step, or attention to all that was read.
-
-The decoder's top state asks, after its cell has run (Luong et al. 2015), so that a known answer is read in one pass.
-"""
+"""The recurrent encoder-decoder: a context vector, fed once or at every step, or attention to all that was read."""
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,8 +23,10 @@ from twofold.models.recurrent import EmbeddedModel, RecurrentPreTrainedModel
 from twofold.models.recurrent_config import RecurrentConfig
 from twofold.models.recurrent_layers import (
     RecurrentCache,
+    Run,
     State,
     check_cache,
+    check_steps,
     check_unpacked,
     real_steps,
     recurrent_layers,
@@ -108,7 +108,9 @@ class RecurrentDecoder(EmbeddedModel):
         width = config.hidden_size
         self.attention = attention_of(config)
         self.feeds_context = self.attention is None and config.context == "every"
-        self.layers = recurrent_layers(config, extra_input=width if self.feeds_context else 0)
+        self.asks_before = self.attention is not None and config.asks == "before"
+        extra = width if self.feeds_context or self.asks_before else 0
+        self.layers = recurrent_layers(config, extra_input=extra)
         self.combine = None if self.attention is None else nn.Linear(2 * width, width)
         self.post_init()
 
@@ -146,17 +148,16 @@ class RecurrentDecoder(EmbeddedModel):
             if initial_state is None:
                 raise ValueError('initial_state must be given for context="every": it holds the context vector')
             x = torch.cat([x, initial_state[:, -1, :1].expand(-1, x.shape[1], -1)], dim=-1)
-        found: Any = run(self.layers, x, states, real_steps(attention_mask, x))
+        if self.attention is not None and encoder_hidden_states is None:
+            raise ValueError("encoder_hidden_states must be given: attention has nothing to look at")
+        mask = None if encoder_attention_mask is None else encoder_attention_mask.bool()[:, None]
+        found, attended = self._read(x, states, attention_mask, encoder_hidden_states, mask)
         if past_key_values is not None:
             past_key_values.update(found.states, x.shape[1])
-        output: Any = found.output
-        weights = None
-        if self.attention is not None and self.combine is not None:
-            if encoder_hidden_states is None:
-                raise ValueError("encoder_hidden_states must be given: attention has nothing to look at")
-            mask = None if encoder_attention_mask is None else encoder_attention_mask.bool()[:, None]
-            context, weights = self.attention(output, encoder_hidden_states, attn_mask=mask)
-            output = torch.tanh(self.combine(torch.cat([output, context], dim=-1)))
+        output, weights = found.output, None
+        if attended is not None and self.combine is not None:
+            weights = attended.weights
+            output = torch.tanh(self.combine(torch.cat([output, attended.context], dim=-1)))
         wants = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         looks = self.config.output_attentions if output_attentions is None else output_attentions
         return BaseModelOutputWithPastAndCrossAttentions(
@@ -165,6 +166,32 @@ class RecurrentDecoder(EmbeddedModel):
             hidden_states=found.hidden_states if wants else None,
             cross_attentions=(weights[:, None],) if looks and weights is not None else None,
         )
+
+    def _read(
+        self, x: Tensor, states: Any, attention_mask: Tensor | None, memory: Any, memory_mask: Tensor | None
+    ) -> tuple[Any, Any]:
+        """The Run over all steps and, with attention, what it found at each."""
+        steps = real_steps(attention_mask, x)
+        look = partial(self.attention, memory=memory, attn_mask=memory_mask) if self.attention is not None else None
+        if look is None or not self.asks_before:
+            found = run(self.layers, x, states, steps)
+            return found, look and look(found.output)
+        # Step by step: each reads, beside its token, what the top state before it found.
+        check_steps(x)
+        runs, contexts, weights = [], [], []
+        for step, token in enumerate(x.split(1, dim=1)):
+            top = x.new_zeros(x.shape[0], self.config.hidden_size) if states[-1] is None else states[-1][0]
+            found = look(top[:, None])
+            read = torch.cat([token, found.context], dim=-1)
+            is_real = None if attention_mask is None else attention_mask[:, step - x.shape[1], None]
+            runs.append(run(self.layers, read, states, real_steps(is_real, read)))
+            contexts.append(found.context)
+            weights.append(found.weights)
+            states = runs[-1].states
+        output, *hidden = (
+            torch.cat(parts, dim=1) for parts in zip(*((one.output, *one.hidden_states) for one in runs), strict=True)
+        )
+        return Run(output, tuple(hidden), states), Attended(torch.cat(contexts, dim=1), torch.cat(weights, dim=1))
 
 
 def _states(stacked: Tensor | None) -> list[State]:
