@@ -1,4 +1,4 @@
-"""Attention against the context vector: a recurrent encoder-decoder learns to copy and to reverse.
+"""From a context vector to split attention: encoder-decoders learn to copy and to reverse.
 
 Every run sees fresh random sequences, as many as any other, and is scored on new ones that it writes by itself.
 """
@@ -16,16 +16,21 @@ import torch
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from transformers import AutoModelForSeq2SeqLM
 
-from twofold.models import RecurrentConfig, RecurrentForConditionalGeneration
+from twofold.models import RecurrentConfig, Seq2SeqConfig, matched
 
-ARMS = {
-    "additive": {"attention": "additive"},
-    "dot": {"attention": "dot"},
-    "scaled_dot": {"attention": "scaled_dot"},
+# In the order in which they were found.
+RECURRENT = {
     "context once": {"attention": "none", "context": "once"},
     "context every": {"attention": "none", "context": "every"},
+    "additive, asked before": {"attention": "additive", "asks": "before"},
+    "additive": {"attention": "additive"},
+    "dot": {"attention": "dot"},
+    "scaled dot": {"attention": "scaled_dot"},
 }
+TRANSFORMERS = {"transformer": "standard", "split transformer": "split_kv"}
+ARMS = [*RECURRENT, *TRANSFORMERS]
 PAD, START, STOP, FIRST = 0, 1, 2, 3
 
 
@@ -35,15 +40,22 @@ def batch(task, rows, args):
     return ids, torch.cat([answer, torch.full((rows, 1), STOP)], dim=1)
 
 
+def config_of(arm, args):
+    """One layer a side."""
+    sizes = {"vocab_size": FIRST + args.alphabet, "hidden_size": args.hidden, "num_hidden_layers": 1}
+    if arm in RECURRENT:
+        return RecurrentConfig(cell=args.cell, **RECURRENT[arm], **sizes)
+    plain = Seq2SeqConfig(num_attention_heads=4, intermediate_size=args.hidden, **sizes)
+    return matched(plain, TRANSFORMERS[arm])
+
+
 def trained(task, arm, seed, args):
     """One model, taught by the truth."""
     torch.manual_seed(seed)
-    config = RecurrentConfig(
-        vocab_size=FIRST + args.alphabet, hidden_size=args.hidden, num_hidden_layers=1, cell=args.cell, **ARMS[arm]
-    )
-    model = RecurrentForConditionalGeneration(config).train()
-    optimiser = torch.optim.Adam(model.parameters(), lr=args.rate)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, args.rate, total_steps=args.steps, pct_start=0.1)
+    model = AutoModelForSeq2SeqLM.from_config(config_of(arm, args)).train()
+    rate = args.rate if arm in RECURRENT else args.transformer_rate
+    optimiser = torch.optim.Adam(model.parameters(), lr=rate)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=args.steps, pct_start=0.1)
     for _ in range(args.steps):
         ids, labels = batch(task, args.rows, args)
         optimiser.zero_grad()
@@ -108,7 +120,8 @@ def main():
     parser.add_argument("--steps", type=int, default=600, help="of training")
     parser.add_argument("--rows", type=int, default=32, help="sequences in a step")
     parser.add_argument("--tests", type=int, default=500, help="sequences to be scored on")
-    parser.add_argument("--rate", type=float, default=0.01, help="the highest learning rate")
+    parser.add_argument("--rate", type=float, default=0.01, help="the highest learning rate of recurrent models")
+    parser.add_argument("--transformer-rate", type=float, default=0.003, help="that of transformers")
     parser.add_argument("--seeds", type=int, default=3, help="runs of each arm")
     parser.add_argument("--workers", type=int, default=2, help="runs at a time, on a core each")
     parser.add_argument("--picture", metavar="FILE", help="draw alignments of additive attention instead")
