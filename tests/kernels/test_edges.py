@@ -125,6 +125,28 @@ def test_autocast_casts_as_torchs_own_attention_does(backend, dtype):
     torch.testing.assert_close(mixed, split_attention(*low, backend=backend), atol=0, rtol=0)
 
 
+@pytest.mark.parametrize("backend", ["auto", *PORTABLE])
+def test_autocast_leaves_float64_as_it_is(backend):
+    inputs = five()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = split_attention(*inputs, backend=backend)
+    assert found.dtype == torch.float64
+    torch.testing.assert_close(found, split_attention(*inputs, backend=backend), atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("backend", PORTABLE)
+def test_a_float32_mask_may_hold_the_largest_numbers(backend):
+    """As much as there is on either side: a sum that overflows must neither forbid what is allowed nor be NaN."""
+    most = torch.finfo(torch.float32).max
+    own_most = torch.tensor([[1e38, -most, -most], [-math.inf, most, -most], [-most, -math.inf, most]])
+    numbers = torch.tensor([-most, most, 0.0, -math.inf, 1e38, -1e38])
+    for mask in (own_most, numbers[torch.randint(len(numbers), (2, 1, 40, 40))]):
+        inputs = five(T=mask.shape[-1], dtype=torch.float32)
+        exact = split_attention(*(one.double() for one in inputs), attn_mask=mask.double(), backend="reference")
+        found = split_attention(*inputs, attn_mask=mask, backend=backend)
+        torch.testing.assert_close(found.double(), exact, atol=1e-5, rtol=1e-4)
+
+
 def test_autocast_and_another_normaliser():
     inputs = five(dtype=torch.float32)
     low = [t.bfloat16() for t in inputs]

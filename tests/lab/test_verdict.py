@@ -9,7 +9,7 @@ import pytest
 from tests.lab.made_up import ARMS, BUDGETS, ENVIRONMENT, plan, record, records
 from twofold.lab.comparisons import compared
 from twofold.lab.schedules import Clock
-from twofold.lab.statistics import holm, sign_flip_p, smallest_detectable, t_interval
+from twofold.lab.statistics import Estimate, holm, sign_flip_p, smallest_detectable, t_interval
 from twofold.lab.verdict import Word, interval_text, judged, number, overview
 
 SPLIT = "split_kv matched"
@@ -75,6 +75,27 @@ class TestWords:
         assert (
             f"a true difference of {number(smallest_detectable(VAGUE))} would have been seen in 80 %" in found.sentence
         )
+
+    @pytest.mark.parametrize(
+        "differences",
+        [
+            # All on one side, p = 0.0078, but Student's interval goes from -0.13 to 0.04.
+            [-0.01] * 7 + [-0.30],
+            # That goes from -0.037 to -0.0004, but p = 0.0625.
+            [-0.034, -0.046, -0.046, -0.013, -0.011, 0.013, -0.02, 0.006],
+        ],
+        ids=["the interval says no", "the exact test says no"],
+    )
+    def test_interval_and_exact_test_must_agree(self, differences):
+        assert t_interval(differences).excludes(0.0) != (sign_flip_p(differences) <= 0.05)
+        for sign in (1.0, -1.0):
+            found = verdict(one_budget(), runs([sign * one for one in differences]))
+            assert found.word is Word.NO_DIFFERENCE
+
+    def test_an_interval_that_touches_zero_does_not_exclude_it(self):
+        assert not Estimate(0.1, 0.0, 0.2, 8).excludes(0.0)
+        assert not Estimate(-0.1, -0.2, 0.0, 8).excludes(0.0)
+        assert Estimate(0.1, 1e-9, 0.2, 8).excludes(0.0)
 
     def test_a_gain_that_the_clock_may_lose_is_not_better(self):
         found = verdict(one_budget(), runs(CLEAR, seconds=1.5))

@@ -1,6 +1,7 @@
 """train, evaluate and predict as a user types them: what they print, and one line for every mistake."""
 
 import errno
+import io
 import json
 import os
 import shutil
@@ -97,6 +98,21 @@ def test_people_get_a_table_and_the_action(goal_run, tmp_path, capsys):
         assert main(["predict", str(goal_run), text, "--actions", str(actions), "--act"]) == 0
     assert "exit code 0" in said(capsys)[0]
     assert done.exists()
+
+
+def test_an_action_that_fails_loses_no_line(goal_run, tmp_path, monkeypatch, capsys):
+    actions = tmp_path / "actions.toml"
+    goals = {goal for goal in json.loads((goal_run / "task.json").read_text())["state"]["goals"] if goal}
+    entries = [f'[{goal}]\nrun = ["no-such-program"]' for goal in goals]
+    actions.write_text("least_confidence = 0.0\n" + "\n".join(entries))
+    lines = ["turn on the kitchen lights", "wake me up at seven", "call anna"]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines)))
+    assert main(["predict", str(goal_run), "--actions", str(actions), "--act", "--json"]) == 1
+    told = [json.loads(line) for line in said(capsys)[0].splitlines()]
+    assert [one["text"] for one in told] == lines
+    # What is out of scope has no action.
+    assert all(("no-such-program" in one.get("failed", "")) == (one["goal"] is not None) for one in told)
+    assert any("failed" in one for one in told)
 
 
 @pytest.mark.parametrize(

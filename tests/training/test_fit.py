@@ -46,9 +46,9 @@ def test_a_seed_decides_everything(tmp_path):
 
 
 def test_looking_changes_nothing(tmp_path):
-    """evaluate draws random numbers; dropout goes on as if it had not."""
-    tiny.train(tmp_path / "often", changes={"evaluate_steps": 1})
-    tiny.train(tmp_path / "never", evaluate=None)
+    """evaluate draws random numbers; dropout, and whoever draws in collating, goes on as if it had not."""
+    tiny.train(tmp_path / "often", changes={"evaluate_steps": 1}, collate=tiny.by_chance)
+    tiny.train(tmp_path / "never", evaluate=None, collate=tiny.by_chance)
     assert tiny.curve(tmp_path / "often") == tiny.curve(tmp_path / "never")
 
 
@@ -64,12 +64,13 @@ def test_the_best_is_kept(tmp_path):
     def evaluate(model):
         step = len(seen) + 1
         seen[step] = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-        return {"score": [1.0, 5.0, math.nan, 5.0][step - 1]}
+        # What is no number is never the best, not even before there is another.
+        return {"score": [math.nan, 1.0, 5.0, math.nan, 5.0][step - 1]}
 
-    changes = {"evaluate_steps": 1, "steps": 4}
+    changes = {"evaluate_steps": 1, "steps": 5}
     outcome = tiny.train(tmp_path, evaluate=evaluate, metric="score", higher_is_better=True, changes=changes)
-    assert (outcome.best_step, outcome.metrics) == (2, {"score": 5.0})
-    assert tiny.equal(DecoderForCausalLM.from_pretrained(tmp_path).state_dict(), seen[2])
+    assert (outcome.best_step, outcome.metrics) == (3, {"score": 5.0})
+    assert tiny.equal(DecoderForCausalLM.from_pretrained(tmp_path).state_dict(), seen[3])
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,16 @@ def test_resumed_runs_are_the_same(end, step, uninterrupted, tmp_path):
     same(tmp_path, uninterrupted)
 
 
+@pytest.mark.parametrize("step", [3, 6])
+def test_every_kind_of_chance_goes_on_where_it_was(step, tmp_path):
+    """That of Python and of numpy too, by which data may be changed while it is collated."""
+    tiny.train(tmp_path / "whole", collate=tiny.by_chance)
+    with pytest.raises(Crash):
+        tiny.train(tmp_path / "two", progress=At(step, crash), collate=tiny.by_chance)
+    tiny.train(tmp_path / "two", resume=True, collate=tiny.by_chance)
+    same(tmp_path / "two", tmp_path / "whole")
+
+
 def test_a_look_at_the_end_comes_once(uninterrupted, tmp_path, monkeypatch):
     """Killed while the result is written: the last step has been looked at and saved."""
     monkeypatch.setattr("twofold.training.loop.write_model", lambda *args: crash())

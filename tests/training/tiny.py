@@ -1,5 +1,8 @@
 """A language model that trains in a second, its data, and how well it does: for every test of this folder."""
 
+import random
+
+import numpy as np
 import torch
 from safetensors.torch import load_file
 
@@ -51,9 +54,18 @@ def collate(features):
     return {"input_ids": ids, "attention_mask": (ids != 0).long(), "labels": ids.masked_fill(ids == 0, -100)}
 
 
+def by_chance(features):
+    """Rows with one token changed, by Python's chance and by numpy's, as what people write for collating does."""
+    batch = collate(features)
+    [row] = random.sample(range(len(features)), 1)
+    batch["input_ids"][row, 0] = int(np.random.randint(3, 17))
+    return batch
+
+
 def evaluate(model):
     # Draws, as some evaluations do: training must not notice.
-    torch.rand(3)
+    for draw in (torch.rand, random.sample, np.random.rand):
+        draw(*([range(9)] if draw is random.sample else []), 3)
     batch = {name: tensor.to(model.device) for name, tensor in collate(data(9)).items()}
     return {"loss": float(model(**batch).loss), "length": 9}
 
@@ -67,7 +79,7 @@ def train(folder, *, changes=None, **options):
         "higher_is_better": False,
         **options,
     }
-    return fit(given.pop("model", None) or model(), given.pop("train", data()), collate, **given)
+    return fit(given.pop("model", None) or model(), given.pop("train", data()), given.pop("collate", collate), **given)
 
 
 def weights(folder):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twofold.cli import say, say_json, warn
-from twofold.cli.evaluate import Evaluate, examples_for
+from twofold.cli.evaluate import Evaluate, examples_for, parts_of
 
 if TYPE_CHECKING:
     from twofold.lab.against import Difference
@@ -82,7 +82,7 @@ def _check_alike(chosen: Evaluate, other: Path) -> None:
     # The same files may be read otherwise: for translation, from another language.
     if ours["choices"] != theirs["choices"]:
         kind, data = task_class(ours["task"]), chosen.data or (Path(ours["data"]) if ours["data"] else None)
-        one, two = (getattr(examples_of(kind, data, told["choices"]), chosen.split) for told in (ours, theirs))
+        one, two = (parts_of(examples_of(kind, data, told["choices"]), chosen.split) for told in (ours, theirs))
         if one != two:
             raise ValueError(
                 f"{chosen.run} and {other} read the {chosen.split} split of {data or 'the embedded set'} otherwise, "

@@ -73,15 +73,21 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
+def parts_of(splits: Any, name: str) -> list[Any]:
+    """The split of that name, or all there are."""
+    from twofold.data.examples import SPLITS
+
+    return [getattr(splits, one) for one in (SPLITS if name == "all" else (name,))]
+
+
 def examples_for(chosen: Evaluate, opened: Any) -> list[Any]:
     """What an opened run is to be scored on."""
-    from twofold.data.examples import SPLITS
     from twofold.data.streaming import Streamed
 
     splits = opened.examples(chosen.data)
     if chosen.data is None and opened.has_changed_data(splits):
         warn("twofold: the files are not what the run was trained on: they have changed since")
-    parts = [getattr(splits, name) for name in (SPLITS if chosen.split == "all" else (chosen.split,))]
+    parts = parts_of(splits, chosen.split)
     if any(isinstance(part, Streamed) for part in parts):
         raise ValueError(f"split must be dev or test where train is a stream, got {chosen.split}")
     examples = [example for part in parts for example in part]

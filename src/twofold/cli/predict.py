@@ -26,7 +26,8 @@ class Predict:
     actions: Path | None = None
     """An actions.toml; the run's own unless given."""
     act: bool = False
-    """Do what the goal asks for, as actions.toml says. Without this nothing is ever done."""
+    """Do what the goal asks for, as actions.toml says. Without this nothing is ever done. What fails is told, the next
+    line is read, and the exit code is 1 at the end."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute: a GPU if there is one."""
     json: bool = False
@@ -47,6 +48,7 @@ def run(words: Sequence[str]) -> int:
     texts: Any = [" ".join(chosen.text)] if chosen.text else _lines(sys.stdin)
     if chosen.text and not texts[0].strip():
         raise ValueError("text must say something, got an empty one")
+    code = 0
     for number, text in enumerate(texts, 1):
         if not text.strip():
             continue
@@ -61,7 +63,8 @@ def run(words: Sequence[str]) -> int:
             say_json(prediction)
         else:
             say("\n".join([opened.task.shown(prediction), *told]))
-    return 0
+        code = 1 if "failed" in prediction else code
+    return code
 
 
 def _lines(file: Iterable[str]) -> Iterator[str]:
@@ -83,5 +86,9 @@ def _acted(actions: Any, prediction: dict[str, Any], act: bool) -> list[str]:
     if not act:
         return [f"  would {action.described()}   (--act does it)"]
     sys.stdout.flush()
-    prediction["acted"] = actions.act(action)
+    try:
+        prediction["acted"] = actions.act(action)
+    except (OSError, ValueError) as error:
+        prediction["failed"] = str(error)
+        return [f"  could not {action.described()}: {error}"]
     return [f"  {action.described()}: {prediction['acted']}"]

@@ -26,7 +26,7 @@ PACKAGES = ("twofold", "torch", "transformers", "numpy", "scipy")
 # Of a record's environment: what paired runs must share to have been made alike.
 SAME_FOR_PAIRS = (
     "gpu", "cpu", "threads", "runs_at_once", "python", "torch", "triton", "transformers", "numpy", "cudnn",
-    "cudnn_frontend", "code", "commit", "twofold", "data",
+    "cudnn_frontend", "choices", "code", "commit", "twofold", "data",
 )  # fmt: skip
 # And what every run must tell, without which nobody can check it.
 TOLD = ("date", "commit", "data")
@@ -121,7 +121,7 @@ def followed(registration: Registration, records: Sequence[Record]) -> list[str]
         *_listed(f"of {len(asked)} runs are missing", (_run(key) for key in sorted(asked - keys))),
         *_listed("of the arms diverged at every rate of the grid", lost),
         *_listed("runs were not planned", (_run(key) for key in sorted(keys - asked))),
-        *_wrong_rates(plan, ours, best),
+        *_wrong_rates(ours, best),
         *_listed(
             "of the best learning rates at the edge of the grid",
             (
@@ -209,7 +209,7 @@ def counted(plan: Plan, records: Sequence[Record]) -> list[Record]:
     ]
 
 
-def _wrong_rates(plan: Plan, records: Sequence[Record], best: Mapping[tuple[str, int], float | None]) -> list[str]:
+def _wrong_rates(records: Sequence[Record], best: Mapping[tuple[str, int], float | None]) -> list[str]:
     wrong = (
         f"{one.arm} seed {one.seed} at {one.budget:,} tokens with {one.lr:g} for {best[one.arm, one.budget]:g}"
         for one in records

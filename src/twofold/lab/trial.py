@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 
 from twofold.data.digest import digest_of, digest_of_examples
 from twofold.data.hub import is_hub
+from twofold.kernels import choices
 from twofold.lab.arms import ARMS, build, config_of, parameters
 from twofold.lab.options import arm_of, check_metric, options_of
 from twofold.lab.part import part_of
@@ -79,7 +80,8 @@ class Laboratory:
 
     def environment(self) -> dict[str, object]:
         """What a run that begins now would say of where and on what it is made."""
-        return machine(self.device) | {"data": self.data, "runs_at_once": self.at_once}
+        more = {"data": self.data, "runs_at_once": self.at_once, "choices": choices.GIVEN}
+        return machine(self.device) | more
 
     def steps(self, budget: int) -> int:
         return max(1, round(budget / self.tokens_a_step))

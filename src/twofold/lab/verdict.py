@@ -5,7 +5,8 @@ worse                  the same on the wrong side, whatever the seconds
 no difference found    everything else, with the smallest difference that would have been seen
 exploratory            what was not registered as primary, and all with fewer than 8 pairs: nothing is claimed
 not judged             runs are missing or diverged; of a primary comparison also where the best learning rate of an arm
-                       lies at the edge of the grid, runs are off their tokens, or pairs were not made alike
+                       lies at the edge of the grid or the grid is not whole, runs are off their tokens, pairs were not
+                       made alike, the arm is the larger one, or its rival does not train to within what the plan says
 """
 
 import math
