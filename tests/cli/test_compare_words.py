@@ -122,6 +122,13 @@ def test_wrong_words_get_a_line_and_leave_nothing(given, complaint, data, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["plan.toml"]
 
 
+def test_a_report_of_somebody_else_is_left_alone(data, tmp_path, capsys):
+    (tmp_path / "report.md").write_text("my own notes")
+    assert main(["compare", "lm", "--data", str(data), "--tokens", "100", "--out", str(tmp_path)]) == 2
+    assert "report.md is there and of no comparison: choose another folder with --out" in capsys.readouterr().err
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("report.md", "my own notes")]
+
+
 def test_processes_of_torchrun_are_refused(data, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert main(["compare", "lm", "--data", str(data), "--out", str(tmp_path / "lab")]) == 2

@@ -184,6 +184,7 @@ def test_a_run_that_was_killed_is_made_to_its_end(made, data, capsys):
         (["--data", "elsewhere"], "elsewhere: no such"),
         (["--say", " "], "--say must say something"),
         (["--epochs", "0"], "epochs must be above 0"),
+        (["--data", "elsewhere", "--force"], "elsewhere: no such"),
     ],
 )
 def test_refuses_in_one_line_and_leaves_the_report(made, data, capsys, more, complaint):
@@ -203,6 +204,16 @@ def test_data_may_move_and_must_not_change(made, data, tmp_path, capsys):
     assert main(words(moved, made)) == 2
     assert f"is another run (a resumed run keeps the data it began with, {data}" in capsys.readouterr().err
     assert (made / "report.html").is_file()
+
+
+@pytest.mark.parametrize("more", [[], ["--force"]])
+def test_a_report_of_somebody_else_is_left_alone(more, data, tmp_path, capsys):
+    (tmp_path / "report.html").write_text("my own notes")
+    assert main(words(data, tmp_path, *more)) == 2
+    assert "report.html is there and of no demo: choose another folder with --out" in capsys.readouterr().err
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("report.html", "my own notes")]
+    assert main(words(data, tmp_path / "report.html", *more)) == 2
+    assert "out must be a folder, and is a file" in capsys.readouterr().err
 
 
 def test_a_folder_that_is_no_run_is_left_alone(data, tmp_path, capsys):

@@ -236,3 +236,14 @@ def test_a_set_that_cannot_be_reached(datasets):
     with pytest.raises(DataError, match=r"^hub:nobody/nothing-here: cannot be read: .+") as error:
         hub_labelled("hub:nobody/nothing-here")
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["csv", "json", "parquet", "text"])
+def test_a_folder_may_be_called_as_a_reader_is(name, datasets, tmp_path, monkeypatch):
+    """The library has readers of these names, which would take whatever lies around."""
+    monkeypatch.chdir(tmp_path)
+    for folder, label in ((name, "ours"), ("other", "theirs")):
+        Path(folder).mkdir()
+        rows = [f"row {number},{label}\n" for number in range(30)]
+        Path(folder, "train.csv").write_text("text,label\n" + "".join(rows))
+    assert {one.label for one in hub_labelled(f"hub:{name}").train} == {"ours"}

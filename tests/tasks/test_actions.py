@@ -174,3 +174,26 @@ def test_slots_of_any_name_and_parts_that_would_lead_elsewhere():
     for room in (".", ".."):
         with pytest.raises(ValueError, match="a part of an address that is"):
             actions.plan(prediction(room=room))
+
+
+def test_a_slot_that_is_said_twice_has_no_action():
+    """Which room is meant nobody knows; what the action does not ask for may be said as often as one likes."""
+    found = prediction(room="kitchen")
+    found["slots"] += [{"name": "room", "value": "hall", "start": 2, "end": 3}, {"name": "time", "value": "now"}]
+    found["slots"] += [{"name": "time", "value": "later"}]
+    for entry in ({"run": ["x", "{room}"]}, {"call": "off"}):
+        with pytest.raises(ValueError, match="lights_off: slot 'room' is said twice: 'kitchen', 'hall'"):
+            Actions({"lights_off": entry}).plan(found)
+    assert Actions({"lights_off": {"run": ["x"]}}).plan(found).run == ("x",)
+    again = prediction(room="kitchen")
+    again["slots"] *= 2
+    assert Actions({"lights_off": {"run": ["x", "{room}"]}}).plan(again).run == ("x", "kitchen")
+
+
+def test_what_a_program_prints_may_go_aside(capfd):
+    actions = Actions({"lights_off": {"run": [sys.executable, "-c", "print('done')"]}})
+    for aside, place in ((False, 0), (True, 1)):
+        assert actions.act(actions.plan(prediction()), aside=aside) == "exit code 0"
+        told = capfd.readouterr()
+        assert "done" in told[place]
+        assert "done" not in told[1 - place]

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from transformers import pipeline
 
 from tests.tasks.small import train_small
 from twofold.tasks.classification import LONGEST, Classification
@@ -34,6 +35,14 @@ def test_tells_class_and_confidence(run):
     assert told["confidence"] >= told["others"][0]["confidence"] >= told["others"][1]["confidence"] >= 0
     assert len({told["label"], *(one["label"] for one in told["others"])}) == 3
     assert opened.task.shown(told).splitlines()[1].strip().startswith(told["label"])
+
+
+def test_a_pipeline_of_transformers_names_the_same_class(run):
+    part, _, opened = run
+    classify = pipeline("text-classification", model=opened.model, tokenizer=opened.task.tokenizer, device="cpu")
+    texts = [one.text for one in part.dev[:20]]
+    assert [one["label"] for one in classify(texts)] == [opened.predict(text)["label"] for text in texts]
+    assert opened.model.config.label2id == {label: at for at, label in enumerate(opened.task.state["labels"])}
 
 
 @pytest.mark.parametrize("text", ["x", "🙂🙂", "谢谢你的信", "شكرا", "</s> <pad>", "word " * 3 * LONGEST])

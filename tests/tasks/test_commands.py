@@ -139,6 +139,22 @@ def test_a_mistake_is_one_line_and_exit_code_2(words, complaint, tmp_path, monke
     assert err.startswith("twofold: ")
 
 
+def test_several_texts_are_not_one(goal_run, capsys):
+    assert main(["predict", str(goal_run), "turn on the lights", "play some jazz"]) == 2
+    assert "text must be one, got 2: several go line by line through standard input" in said(capsys)[1]
+    assert main(["predict", str(goal_run), "turn", "on", "the", "lights"]) == 0
+    assert said(capsys)[0].startswith("turn on the lights\n")
+
+
+def test_an_action_for_a_goal_that_there_is_not_is_told(goal_run, tmp_path, capsys):
+    actions = tmp_path / "actions.toml"
+    actions.write_text('[lights_onn]\nrun = ["x"]\n')
+    assert main(["predict", str(goal_run), "turn on the lights", "--actions", str(actions), "--act"]) == 0
+    out, err = said(capsys)
+    assert "has no goal lights_onn, for which there are actions" in err
+    assert out.endswith("  no action\n")
+
+
 def test_act_needs_to_know_what_to_do(goal_run, capsys):
     assert main(["predict", str(goal_run), "x", "--act"]) == 2
     assert "has no actions.toml" in said(capsys)[1]

@@ -150,6 +150,17 @@ def test_any_prompt_goes_on(prompt, tokenization):
     assert "".join(said) == text
 
 
+def test_prompts_of_several_lengths_go_on_together_by_transformers_too(run):
+    opened, _ = run
+    tokenizer, model = opened.task.tokenizer, opened.model
+    made = [[tokenizer.bos_token_id, *tokenizer(prompt)["input_ids"]] for prompt in ("One morning", "A")]
+    both = tokenizer.pad({"input_ids": made}, return_tensors="pt")
+    options = {"max_new_tokens": 8, "do_sample": False, "eos_token_id": None}
+    found = model.generate(**both, **options)[:, -8:]
+    for ids, ours in zip(made, found, strict=True):
+        assert torch.equal(model.generate(torch.tensor([ids]), **options)[0, -8:], ours)
+
+
 def test_a_text_may_be_longer_than_the_context(run):
     opened, _ = run
     said = []

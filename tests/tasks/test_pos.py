@@ -44,6 +44,11 @@ def test_any_text_can_be_read(run, text):
     assert "".join(one["word"] for one in run[2].predict(text)["words"]) == "".join(text.split())
 
 
+def test_transformers_knows_the_tags_by_name(run):
+    opened = run[-1]
+    assert opened.model.config.id2label == dict(enumerate(opened.task.state["tags"]))
+
+
 def test_no_text_gets_an_error(run):
     with pytest.raises(ValueError, match="text must not be empty"):
         run[2].predict("")

@@ -167,9 +167,12 @@ def _compare(task: str, chosen: Compare, words: list[str], parent: int | None) -
     from twofold.lab.records import read_records
     from twofold.lab.registration import FILE, read_registration, register
     from twofold.lab.trial import Laboratory
+    from twofold.report.lab.page import REPORTS
     from twofold.training import Stopped
 
     is_fixed = (chosen.out / FILE).exists()
+    if not is_fixed and (foreign := [name for name in REPORTS if (chosen.out / name).exists()]):
+        raise ValueError(f"{chosen.out / foreign[0]} is there and of no comparison: choose another folder with --out")
     plan = read_registration(chosen.out).plan if is_fixed else None
     if plan is not None and plan.task != task:
         raise ValueError(f"{chosen.out} has a comparison on {plan.task}, not on {task}")

@@ -3,7 +3,7 @@
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
@@ -22,7 +22,7 @@ UTTERANCES = (
     "wake me up at half past six tomorrow",
     "could you play some jazz in the living room please",
     "text Maria that I am running late",
-    "what is the meaning of life",
+    "who was the first man on the moon",
 )
 REPORT = "report.html"
 
@@ -101,6 +101,9 @@ def _train(chosen: Demo, console: Any) -> int:
     epochs = usual["epochs"] if chosen.epochs is None else chosen.epochs
     settings = Settings(**usual | {"seed": chosen.seed, "epochs": epochs})
     folders = {arm: chosen.out / arm for arm in ARMS}
+    _check_free(chosen.out, folders.values())
+    # What cannot be read is found before anything that is there is touched.
+    Goals.examples(chosen.data)
     if not chosen.force:
         for folder in folders.values():
             _check_same(folder, settings, chosen.data)
@@ -108,8 +111,6 @@ def _train(chosen: Demo, console: Any) -> int:
     if report.is_file() and not chosen.force and all(map(is_finished, folders.values())):
         _say(console, f"{' and '.join(ARMS)} are trained already, in {chosen.out}: used again (--force trains anew)")
         return 0
-    # From here on it would be of other runs.
-    report.unlink(missing_ok=True)
     trainings = []
     for arm, folder in folders.items():
         words = ["goals", "--json", "--out", str(folder), "--attention", arm]
@@ -124,10 +125,20 @@ def _train(chosen: Demo, console: Any) -> int:
             words += ["--resume"]
         words += ["--epochs", str(settings.epochs), "--seed", str(settings.seed)]
         trainings.append(Training(arm, folder, words + (["--data", str(chosen.data)] if chosen.data else [])))
+    # From here on it would be of other runs.
+    report.unlink(missing_ok=True)
     what = "the embedded goals" if chosen.data is None else chosen.data
     _say(console, f"Training {' and '.join(ARMS)} on {what}, side by side, {settings.epochs:g} epochs each")
     watch = None if console is None else Watch(trainings, settings.epochs, Goals.metric, console)
     return train_at_once(trainings, watch)
+
+
+def _check_free(out: Path, folders: Iterable[Path]) -> None:
+    """Refuse what is no folder, and one whose report is not a demo's."""
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"out must be a folder, and is a file: {out}")
+    if (out / REPORT).exists() and not any((folder / "task.json").is_file() for folder in folders):
+        raise ValueError(f"{out / REPORT} is there and of no demo: choose another folder with --out")
 
 
 def _check_same(folder: Path, settings: Any, data: Path | None) -> None:
@@ -175,8 +186,10 @@ def _tell(told: Mapping[str, Any], verdict: str, following: Sequence[str]) -> No
 
 
 def _answer(prediction: Mapping[str, Any]) -> str:
+    from twofold.tasks.goals import goal_shown
+
     slots = ", ".join(f"{slot['name']} = {slot['value']!r}" for slot in prediction["slots"])
-    lines = [prediction["text"], f"  goal    {prediction['goal'] or 'out of scope'} ({prediction['confidence']:.0%})"]
+    lines = [prediction["text"], f"  goal    {goal_shown(prediction)}"]
     if slots:
         lines.append(f"  slots   {slots}")
     if "action" in prediction:

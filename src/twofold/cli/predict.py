@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import tyro
 
-from twofold.cli import say, say_json
+from twofold.cli import say, say_json, warn
 from twofold.cli.arguments import parse
 
 
@@ -45,6 +45,10 @@ def run(words: Sequence[str]) -> int:
     actions = Actions.read(chosen.actions) if chosen.actions else Actions.of_run(chosen.run)
     if chosen.act and actions is None:
         raise ValueError(f"--act needs to know what to do: {chosen.run} has no actions.toml; name one with --actions")
+    if len(chosen.text) > 1 and any(" " in text.strip() for text in chosen.text):
+        raise ValueError(f"text must be one, got {len(chosen.text)}: several go line by line through standard input")
+    if actions is not None and (strange := sorted(set(actions.goals) - set(opened.task.state["goals"]))):
+        warn(f"twofold: {chosen.run} has no goal {', '.join(strange[:5])}, for which there are actions")
     texts: Any = [" ".join(chosen.text)] if chosen.text else _lines(sys.stdin)
     if chosen.text and not texts[0].strip():
         raise ValueError("text must say something, got an empty one")
@@ -58,7 +62,7 @@ def run(words: Sequence[str]) -> int:
             if chosen.text:
                 raise
             raise ValueError(f"line {number}: {error}") from error
-        told = [] if actions is None else _acted(actions, prediction, chosen.act)
+        told = [] if actions is None else _acted(actions, prediction, chosen)
         if chosen.json:
             say_json(prediction)
         else:
@@ -73,7 +77,7 @@ def _lines(file: Iterable[str]) -> Iterator[str]:
         yield (line.removeprefix("\ufeff") if number == 0 else line).removesuffix("\n").removesuffix("\r")
 
 
-def _acted(actions: Any, prediction: dict[str, Any], act: bool) -> list[str]:
+def _acted(actions: Any, prediction: dict[str, Any], chosen: Predict) -> list[str]:
     """Put the action into the prediction and do it if asked; lines for people."""
     try:
         action = actions.plan(prediction)
@@ -82,12 +86,13 @@ def _acted(actions: Any, prediction: dict[str, Any], act: bool) -> list[str]:
         return [f"  no action: {error}"]
     prediction["action"] = None if action is None else action.as_json()
     if action is None:
-        return []
-    if not act:
+        return ["  no action"] if chosen.act else []
+    if not chosen.act:
         return [f"  would {action.described()}   (--act does it)"]
     sys.stdout.flush()
     try:
-        prediction["acted"] = actions.act(action)
+        # What a program prints must not come between lines of JSON.
+        prediction["acted"] = actions.act(action, aside=chosen.json)
     except (OSError, ValueError) as error:
         prediction["failed"] = str(error)
         return [f"  could not {action.described()}: {error}"]

@@ -63,6 +63,8 @@ class HubSet:
             allowed = ", ".join(f"{column}=..." for column in (*columns, "revision"))
             raise ValueError(f"data may have after its name only {allowed}, got {address!r}")
         revision = renamed.pop("revision", None)
+        # By its whole path: a folder called csv, say, would be taken for the library's own reader of that name.
+        name = str(Path(name).resolve()) if Path(name).is_dir() else name
         return cls(address, name, config or None, revision, {column: column for column in columns} | renamed)
 
     def splits(self) -> dict[str, str]:

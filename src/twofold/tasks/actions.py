@@ -21,7 +21,7 @@ and a prediction that is out of scope or below `least_confidence` has no action.
 import re
 import subprocess
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -105,6 +105,8 @@ class Actions:
         if goal is None or goal not in self.goals or prediction["confidence"] < self.least_confidence:
             return None
         entry = self.goals[goal]
+        places = PLACE.findall(" ".join(entry.get("run", [entry.get("open", "")])))
+        _check_single(goal, [slot for slot in prediction["slots"] if "call" in entry or slot["name"] in places])
         slots = {name: str(value) for name, value in entry.get("defaults", {}).items()}
         slots |= {slot["name"]: slot["value"] for slot in prediction["slots"]}
         if "run" in entry:
@@ -122,10 +124,13 @@ class Actions:
             return f"none: {error}"
         return None if action is None else action.described()
 
-    def act(self, action: Action, handlers: Mapping[str, Handler] | None = None) -> str:
-        """Do it, and say how it went. OSError or ValueError where it could not be done."""
+    def act(self, action: Action, handlers: Mapping[str, Handler] | None = None, *, aside: bool = False) -> str:
+        """Do it, and say how it went. OSError or ValueError where it could not be done.
+
+        aside: what a program prints goes to standard error.
+        """
         if action.run is not None:
-            return _run(action.run)
+            return _run(action.run, aside)
         if action.open is not None:
             return self._call(action.open)
         handler = (handlers or {}).get(action.call or "")
@@ -147,9 +152,11 @@ class Actions:
         return any(address.startswith(beginning) for beginning in self.allow)
 
 
-def _run(words: tuple[str, ...]) -> str:
+def _run(words: tuple[str, ...], aside: bool) -> str:
     try:
-        done = subprocess.run(list(words), check=False, timeout=SECONDS, stdin=subprocess.DEVNULL)  # noqa: S603
+        done = subprocess.run(  # noqa: S603
+            list(words), check=False, timeout=SECONDS, stdin=subprocess.DEVNULL, stdout=2 if aside else None
+        )
     except subprocess.TimeoutExpired as error:
         raise OSError(f"{words[0]} did not end within {SECONDS:.0f} seconds and was stopped") from error
     return f"exit code {done.returncode}"
@@ -188,6 +195,16 @@ def _is_beginning(address: str) -> bool:
     """With a whole host, so that http://localhost does not allow http://localhost.elsewhere."""
     parts = urlsplit(address)
     return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.path.startswith("/")
+
+
+def _check_single(goal: str, slots: Sequence[Mapping[str, Any]]) -> None:
+    """Raise for a slot with two values: nobody knows which one is meant."""
+    values: dict[str, str] = {}
+    for slot in slots:
+        if values.setdefault(slot["name"], slot["value"]) != slot["value"]:
+            raise ValueError(
+                f"{goal}: slot {slot['name']!r} is said twice: {values[slot['name']]!r}, {slot['value']!r}"
+            )
 
 
 def _argument(goal: str, word: str, slots: Mapping[str, str]) -> str:

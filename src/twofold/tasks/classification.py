@@ -20,7 +20,7 @@ from twofold.models.encoder import EncoderForSequenceClassification
 from twofold.tasks.calibration import best_temperature, expected_calibration_error
 from twofold.tasks.hiding import some_hidden
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.sizes import RATES, sized
+from twofold.tasks.sizes import RATES, named, sized
 from twofold.tasks.tallies import Tally, verdicts
 from twofold.tasks.task import Features, Task, batches, check_labels
 
@@ -65,8 +65,9 @@ class Classification(Task[Labelled]):
         return {"epochs": 8.0, "batch_size": 32, "learning_rate": RATES[size]}
 
     def config(self, options: ModelOptions) -> PreTrainedConfig:
-        more = {"max_position_embeddings": LONGEST, "num_labels": len(self.state["labels"])}
-        return sized(EncoderConfig, options, len(self.tokenizer), **more)
+        return sized(
+            EncoderConfig, options, len(self.tokenizer), **named(self.state["labels"]), max_position_embeddings=LONGEST
+        )
 
     def features(self, example: Labelled) -> Features:
         return {**self._read(example.text), "labels": self.state["labels"].index(example.label)}

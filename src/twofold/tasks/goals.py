@@ -187,8 +187,7 @@ class Goals(Task[Utterance]):
 
     def shown(self, prediction: Mapping[str, Any]) -> str:
         slots = ", ".join(f"{slot['name']} = {slot['value']!r}" for slot in prediction["slots"])
-        goal = prediction["goal"] or "out of scope"
-        return f"{prediction['text']}\n  {goal} ({prediction['confidence']:.0%}){': ' + slots if slots else ''}"
+        return f"{prediction['text']}\n  {goal_shown(prediction)}{': ' + slots if slots else ''}"
 
     def tune(self, model: PreTrainedModel, dev: Sequence[Utterance]) -> None:
         logits, _ = self._logits(model, [self.read(one.text) for one in dev])
@@ -279,3 +278,9 @@ def _slot_tags(example: Utterance, found: Found) -> tuple[list[str], list[str]]:
     edges = {0, len(example.text), *(at for slot in (*example.slots, *found.slots) for at in (slot.start, slot.end))}
     pieces = tuple(pairwise(sorted(edges)))
     return list(tags_of(pieces, example.slots)), list(tags_of(pieces, found.slots))
+
+
+def goal_shown(prediction: Mapping[str, Any]) -> str:
+    """For people: the goal and how sure that is, or that there is none, and how sure the best one would have been."""
+    sure = f"{prediction['confidence']:.0%}"
+    return f"{prediction['goal']} ({sure})" if prediction["goal"] else f"out of scope (the best goal has {sure})"

@@ -1,5 +1,6 @@
 """How large a task's model is, and of which kind: from a few options to a configuration."""
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from twofold.models.configs import TransformerConfig
@@ -33,6 +34,11 @@ def sized(config: type[Config], options: ModelOptions, vocab_size: int, **more: 
         **more,
     )
     return matched(made, options.attention) if options.matched else made
+
+
+def named(labels: Sequence[str]) -> dict[str, Any]:
+    """What transformers knows labels by."""
+    return {"id2label": dict(enumerate(labels)), "label2id": {label: place for place, label in enumerate(labels)}}
 
 
 def recurrent(options: ModelOptions, vocab_size: int) -> RecurrentConfig:

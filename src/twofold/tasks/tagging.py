@@ -17,7 +17,7 @@ from twofold.data.examples import Tagged
 from twofold.models.configs import EncoderConfig
 from twofold.models.encoder import EncoderForTokenClassification
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.sizes import RATES, sized
+from twofold.tasks.sizes import RATES, named, sized
 from twofold.tasks.task import Features, Task, batches, check_labels
 from twofold.tasks.viterbi import best_path
 from twofold.tasks.words import Place, encoded, hidden, learned_tokenizer, split_words
@@ -45,8 +45,9 @@ class Tagging(Task[Tagged]):
         return {"epochs": 4.0, "batch_size": 32, "learning_rate": RATES[size]}
 
     def config(self, options: ModelOptions) -> PreTrainedConfig:
-        more = {"max_position_embeddings": LONGEST, "num_labels": len(self.state["tags"])}
-        return sized(EncoderConfig, options, len(self.tokenizer), **more)
+        return sized(
+            EncoderConfig, options, len(self.tokenizer), **named(self.state["tags"]), max_position_embeddings=LONGEST
+        )
 
     def features(self, example: Tagged) -> Features:
         return {**self._read(example.words), "labels": [self.state["tags"].index(tag) for tag in example.tags]}

@@ -18,11 +18,13 @@ PICTURES = {
     "Where the arms ended": ("tokens", "seconds"),
 }
 
+REPORTS = ("report.html", "report.md")
+
 
 def write_report(folder: Path, study: Study) -> list[Path]:
     """Write report.html, report.md and its pictures into a comparison's folder, and say what was written."""
     drawn = figures(study)
-    texts = {"report.html": lab_page(study, drawn), "report.md": lab_text(study, drawn)}
+    texts = dict(zip(REPORTS, (lab_page(study, drawn), lab_text(study, drawn)), strict=True))
     texts |= {f"figures/{figure.name}.svg": alone(figure.picture) for figure in drawn}
     (folder / "figures").mkdir(exist_ok=True)
     for name, text in texts.items():
