@@ -35,6 +35,7 @@ def train_tokenizer(
     alike: bool = False,
     ends: str = "none",
     extra: tuple[str, ...] = (),
+    padding_side: str = "right",
 ) -> PreTrainedTokenizerFast:
     """A tokenizer of a kind from texts; the same texts always give the same one.
 
@@ -74,7 +75,11 @@ def train_tokenizer(
             tokenizer = _byte_pairs(texts, signs, min_count, size, lower, alike)
     _frame(tokenizer, ends, "sep" in extra, trim=kind == "bpe")
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, clean_up_tokenization_spaces=False, split_special_tokens=True, **special
+        tokenizer_object=tokenizer,
+        clean_up_tokenization_spaces=False,
+        split_special_tokens=True,
+        padding_side=padding_side,
+        **special,
     )
 
 

@@ -88,9 +88,9 @@ class LanguageModelling(WritingTask[str]):
         kind = choices.tokenization
         if isinstance(train, Streamed):
             train = list(islice(train, LEARNED_FROM))
-        tokenizer = train_tokenizer(_some(train) if kind == "bpe" else train, kind, size=choices.vocabulary)
+        texts = _some(train) if kind == "bpe" else train
         # For whoever generates from several prompts with transformers; here nobody pads them.
-        tokenizer.padding_side = "left"
+        tokenizer = train_tokenizer(texts, kind, size=choices.vocabulary, padding_side="left")
         # One long text never ends; several do, and a model of them learns where.
         return cls(tokenizer, {"tokenization": kind, "context": choices.context_length, "ends": len(train) > 1})
 
