@@ -128,6 +128,17 @@ def test_matched_models_have_equal_parameters(kind, recipe, kv_heads, act):
     assert back.intermediate_size == standard.intermediate_size
 
 
+@pytest.mark.parametrize("width", [24, 40, 48, 56])
+@pytest.mark.parametrize("act", ["silu", "relu"])
+def test_matched_models_are_as_near_as_whole_columns_allow_biases_counted_in(act, width):
+    biases = {"attention_bias": True, "mlp_bias": True, "hidden_act": act, "num_key_value_heads": None}
+    standard = config(attention="standard", hidden_size=width, intermediate_size=4 * width, **biases)
+    wider = config(attention="standard", hidden_size=width, intermediate_size=4 * width + 1, **biases)
+    split = matched(standard, "split_kv")
+    plain, column, other = (DecoderForCausalLM(one).num_parameters() for one in (standard, wider, split))
+    assert abs(other - plain) <= (column - plain) / 2
+
+
 def test_what_cannot_be_matched_is_refused():
     with pytest.raises(ValueError, match="no feed-forward that could be narrowed"):
         matched(config(recipe="bare"), "standard")
