@@ -90,6 +90,8 @@ def picture(path, args):
     import matplotlib
 
     matplotlib.use("agg")
+    # The same picture in the same bytes.
+    matplotlib.rcParams["svg.hashsalt"] = "twofold"
     from matplotlib import pyplot
 
     figure, places = pyplot.subplots(1, len(args.tasks), figsize=(4 * len(args.tasks), 4), squeeze=False)

@@ -126,6 +126,9 @@ def test_a_report_of_somebody_else_is_left_alone(data, tmp_path, capsys):
     (tmp_path / "report.md").write_text("my own notes")
     assert main(["compare", "lm", "--data", str(data), "--tokens", "100", "--out", str(tmp_path)]) == 2
     assert "report.md is there and of no comparison: choose another folder with --out" in capsys.readouterr().err
+    toy = Path(__file__).parents[2] / "examples" / "plans" / "toy.toml"
+    assert main(["compare", "--register", str(toy), "--out", str(tmp_path)]) == 2
+    assert "report.md is there and of no comparison" in capsys.readouterr().err
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("report.md", "my own notes")]
 
 

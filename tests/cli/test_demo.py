@@ -210,7 +210,7 @@ def test_data_may_move_and_must_not_change(made, data, tmp_path, capsys):
 def test_a_report_of_somebody_else_is_left_alone(more, data, tmp_path, capsys):
     (tmp_path / "report.html").write_text("my own notes")
     assert main(words(data, tmp_path, *more)) == 2
-    assert "report.html is there and of no demo: choose another folder with --out" in capsys.readouterr().err
+    assert "report.html is there without a demo's runs: remove it, or choose another folder" in capsys.readouterr().err
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("report.html", "my own notes")]
     assert main(words(data, tmp_path / "report.html", *more)) == 2
     assert "out must be a folder, and is a file" in capsys.readouterr().err

@@ -203,6 +203,22 @@ def test_heads_of_an_odd_width_cannot_turn():
         config(hidden_size=28, num_attention_heads=4, head_dim=None)
 
 
+@pytest.mark.parametrize("options", [{}, {"use_cache": False}])
+def test_positions_with_gaps_are_of_one_text(options):
+    """As they are shifted, or stretched, with one text behind the other: only where they go down another begins."""
+    made, ids = model(), tokens(B=1)
+    whole = made(ids, position_ids=torch.tensor([[0, 1, 2, 5, 6, 9, 10, 20, 40]]), **options).logits
+    ids_before = ids.clone()
+    ids_before[:, 0] = 3
+    assert ids[0, 0] != 3
+    other = made(ids_before, position_ids=torch.tensor([[0, 1, 2, 5, 6, 9, 10, 20, 40]]), **options).logits
+    assert (whole - other)[:, -1].abs().max() > 1e-4
+    both = made(ids, position_ids=torch.tensor([[0, 7, 9, 9, 11, 5, 6, 7, 20]]), **options).logits
+    for part, places in ((slice(0, 3), [0, 7, 9]), (slice(3, 5), [9, 11]), (slice(5, 9), [5, 6, 7, 20])):
+        alone = made(ids[:, part], position_ids=torch.tensor([places]), use_cache=True).logits
+        torch.testing.assert_close(both[:, part], alone, atol=1e-5, rtol=1e-4)
+
+
 @pytest.mark.parametrize("options", [{}, {"use_cache": False}, {"use_cache": True}])
 @pytest.mark.parametrize("window", [None, 3])
 def test_packed_texts_do_not_see_each_other_whether_or_not_a_cache_is_made(options, window):

@@ -71,8 +71,9 @@ def test_maps_are_of_the_attention_that_runs_or_of_none():
     for layer in model.model.layers:
         layer.self_attn.attend = partial(split_attention, backend="reference")
     torch.testing.assert_close(self_weights(model, ids), expected, atol=1e-6, rtol=1e-5)
-    model.model.layers[1].self_attn.attend = partial(reference.attend, normaliser="sparsemax")
-    for look in (lambda: self_weights(model, ids), lambda: model(ids, output_attentions=True)):
-        with pytest.raises(ValueError, match="attend must be split_attention for its weights to be shown, got attend"):
-            look()
-    assert model(ids).logits.isfinite().all()
+    for other in (partial(reference.attend, normaliser="sparsemax"), partial(split_attention, softcap=0.5)):
+        model.model.layers[1].self_attn.attend = other
+        for look in (lambda: self_weights(model, ids), lambda: model(ids, output_attentions=True)):
+            with pytest.raises(ValueError, match=r"attend must be split_attention, .*, for its weights to be shown"):
+                look()
+        assert model(ids).logits.isfinite().all()

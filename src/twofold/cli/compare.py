@@ -147,6 +147,7 @@ def _register(task: str | None, chosen: Compare, words: Sequence[str]) -> int:
             arm_of(name)
     except ValueError as error:
         raise ValueError(f"{chosen.register}: {error}") from error
+    _check_free(chosen.out)
     fixed, finals = register(plan, chosen.out), len(plan.arms) * len(plan.seeds) * len(plan.budgets)
     if chosen.json:
         say_json({"registered": fixed.registered.isoformat(), "sha256": fixed.sha256})
@@ -159,6 +160,15 @@ def _register(task: str | None, chosen: Compare, words: Sequence[str]) -> int:
     return 0
 
 
+def _check_free(out: Path) -> None:
+    """Refuse a folder whose report is no comparison's: it would be written over."""
+    from twofold.lab.registration import FILE
+    from twofold.report.lab.page import REPORTS
+
+    if not (out / FILE).exists() and (foreign := [name for name in REPORTS if (out / name).exists()]):
+        raise ValueError(f"{out / foreign[0]} is there and of no comparison: choose another folder with --out")
+
+
 def _compare(task: str, chosen: Compare, words: list[str], parent: int | None) -> int:
     import torch
 
@@ -167,12 +177,10 @@ def _compare(task: str, chosen: Compare, words: list[str], parent: int | None) -
     from twofold.lab.records import read_records
     from twofold.lab.registration import FILE, read_registration, register
     from twofold.lab.trial import Laboratory
-    from twofold.report.lab.page import REPORTS
     from twofold.training import Stopped
 
+    _check_free(chosen.out)
     is_fixed = (chosen.out / FILE).exists()
-    if not is_fixed and (foreign := [name for name in REPORTS if (chosen.out / name).exists()]):
-        raise ValueError(f"{chosen.out / foreign[0]} is there and of no comparison: choose another folder with --out")
     plan = read_registration(chosen.out).plan if is_fixed else None
     if plan is not None and plan.task != task:
         raise ValueError(f"{chosen.out} has a comparison on {plan.task}, not on {task}")

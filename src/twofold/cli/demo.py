@@ -138,7 +138,9 @@ def _check_free(out: Path, folders: Iterable[Path]) -> None:
     if out.exists() and not out.is_dir():
         raise ValueError(f"out must be a folder, and is a file: {out}")
     if (out / REPORT).exists() and not any((folder / "task.json").is_file() for folder in folders):
-        raise ValueError(f"{out / REPORT} is there and of no demo: choose another folder with --out")
+        raise ValueError(
+            f"{out / REPORT} is there without a demo's runs: remove it, or choose another folder with --out"
+        )
 
 
 def _check_same(folder: Path, settings: Any, data: Path | None) -> None:

@@ -26,8 +26,8 @@ class Predict:
     actions: Path | None = None
     """An actions.toml; the run's own unless given."""
     act: bool = False
-    """Do what the goal asks for, as actions.toml says. Without this nothing is ever done. What fails is told, the next
-    line is read, and the exit code is 1 at the end."""
+    """Do what the goal asks for, as actions.toml says. Without this nothing is ever done. What fails or
+    is refused is told, the next line is read, and the exit code is 1 at the end."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute: a GPU if there is one."""
     json: bool = False
@@ -83,6 +83,8 @@ def _acted(actions: Any, prediction: dict[str, Any], chosen: Predict) -> list[st
         action = actions.plan(prediction)
     except ValueError as error:
         prediction["action"] = {"refused": str(error)}
+        if chosen.act:
+            prediction["failed"] = str(error)
         return [f"  no action: {error}"]
     prediction["action"] = None if action is None else action.as_json()
     if action is None:

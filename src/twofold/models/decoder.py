@@ -12,7 +12,7 @@ from transformers.utils.output_capturing import capture_outputs
 
 from twofold.models import heads
 from twofold.models.configs import DecoderConfig
-from twofold.models.pretrained import Stack, TwofoldPreTrainedModel
+from twofold.models.pretrained import Stack, TwofoldPreTrainedModel, counted_anew
 
 
 class DecoderPreTrainedModel(TwofoldPreTrainedModel):
@@ -41,7 +41,9 @@ class DecoderModel(Stack):
         # Nothing is padded, packed or out of sight: layers know causal order by themselves. transformers would look at
         # the positions, which stalls a GPU, and a compiled graph would hold a mask of T x T that nobody needs.
         is_plain = attention_mask is None and position_ids is None and self.config.sliding_window is None
-        x, turn, position_ids = self.placed(input_ids, inputs_embeds, position_ids, seen)
+        # A mask of padding says all there is to say.
+        packed = None if position_ids is None or attention_mask is not None else counted_anew(position_ids)
+        x, turn = self.placed(input_ids, inputs_embeds, position_ids, seen)
         make_mask = create_causal_mask if self.config.sliding_window is None else create_sliding_window_causal_mask
         mask = None
         if not is_plain:
@@ -50,7 +52,7 @@ class DecoderModel(Stack):
                 inputs_embeds=x,
                 attention_mask=attention_mask,
                 past_key_values=past_key_values,
-                position_ids=position_ids,
+                position_ids=packed,
             )
         # Not before the mask is made: beside a cache transformers does not look for packed texts.
         if use_cache and past_key_values is None:

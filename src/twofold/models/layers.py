@@ -116,10 +116,12 @@ class SelfAttention(SplitSelfAttention):
 
 def check_shown(layer: SplitSelfAttention) -> None:
     """Raise where a layer attends by something else than what its weights are shown by."""
-    attend = layer.attend.func if isinstance(layer.attend, partial) else layer.attend
-    if attend is not split_attention:
+    attend, fixed = layer.attend, set()
+    if isinstance(attend, partial):
+        attend, fixed = attend.func, {*attend.args, *attend.keywords} - {"backend"}
+    if attend is not split_attention or fixed:
         raise ValueError(
-            f"attend must be split_attention for its weights to be shown, got {getattr(attend, '__qualname__', attend)}"
+            f"attend must be split_attention, by whatever backend, for its weights to be shown, got {layer.attend}"
         )
 
 

@@ -87,17 +87,28 @@ class Stack(TwofoldPreTrainedModel):
 
     def placed(
         self, input_ids: Tensor | None, inputs_embeds: Tensor | None, position_ids: Tensor | None, seen: Any = 0
-    ) -> tuple[Tensor, Turn | None, Tensor]:
-        """Embeddings, the turn that rotary layers take, and positions: those given, or counted on from `seen`."""
+    ) -> tuple[Tensor, Turn | None]:
+        """Embeddings and the turn that rotary layers take, by the positions given or counted on from `seen`."""
         given = input_ids if inputs_embeds is None else inputs_embeds
         if given is None or (input_ids is not None and inputs_embeds is not None):
             raise ValueError("give exactly one of input_ids and inputs_embeds")
         if position_ids is None:
             position_ids = (torch.arange(given.shape[1], device=given.device) + seen)[None]
-        return *self.embedding(input_ids, inputs_embeds, position_ids), position_ids
+        return self.embedding(input_ids, inputs_embeds, position_ids)
 
     def get_input_embeddings(self) -> nn.Module:
         return self.embedding.tokens
 
     def set_input_embeddings(self, value: Any) -> None:
         self.embedding.tokens = value
+
+
+def counted_anew(position_ids: Tensor) -> Tensor:
+    """Positions (B, T) as transformers' masks take them: 0, 1, 2, ... from wherever they do not go up.
+
+    There another text begins, packed behind the one before. Those masks take any gap for that, and would part tokens of
+    one text whose positions are stretched.
+    """
+    places = torch.arange(position_ids.shape[-1], device=position_ids.device).expand_as(position_ids)
+    begins = torch.nn.functional.pad(position_ids[:, 1:] <= position_ids[:, :-1], (1, 0))
+    return places - (places * begins).cummax(-1).values

@@ -21,7 +21,7 @@ from twofold.models.copying import CopyHead, SourceOutput
 from twofold.models.embedding import second_table
 from twofold.models.encoder import EncoderModel
 from twofold.models.layers import CachedCrossAttention, Layer, SelfAttention
-from twofold.models.pretrained import Stack, TwofoldPreTrainedModel
+from twofold.models.pretrained import Stack, TwofoldPreTrainedModel, counted_anew
 
 
 class Seq2SeqPreTrainedModel(TwofoldPreTrainedModel):
@@ -76,14 +76,16 @@ class Seq2SeqDecoder(Stack):
         **options: Any,
     ) -> BaseModelOutputWithPastAndCrossAttentions:
         seen = 0 if past_key_values is None else past_key_values.get_seq_length()
-        x, turn, position_ids = self.placed(input_ids, inputs_embeds, position_ids, seen)
+        # A mask of padding says all there is to say.
+        packed = None if position_ids is None or attention_mask is not None else counted_anew(position_ids)
+        x, turn = self.placed(input_ids, inputs_embeds, position_ids, seen)
         both = past_key_values if isinstance(past_key_values, EncoderDecoderCache) else None
         mask = create_causal_mask(
             config=self.config,
             inputs_embeds=x,
             attention_mask=attention_mask,
             past_key_values=past_key_values if both is None else both.self_attention_cache,
-            position_ids=position_ids,
+            position_ids=packed,
         )
         # Not before the mask is made: beside a cache transformers does not look for packed texts.
         if use_cache and past_key_values is None:

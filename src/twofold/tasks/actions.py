@@ -159,7 +159,9 @@ def _run(words: tuple[str, ...], aside: bool) -> str:
         )
     except subprocess.TimeoutExpired as error:
         raise OSError(f"{words[0]} did not end within {SECONDS:.0f} seconds and was stopped") from error
-    return f"exit code {done.returncode}"
+    if done.returncode:
+        raise OSError(f"{words[0]} ended with exit code {done.returncode}")
+    return "exit code 0"
 
 
 class _NoRedirects(HTTPRedirectHandler):

@@ -58,6 +58,7 @@ class Classification(Task[Labelled]):
     @classmethod
     def prepared(cls, train: Sequence[Labelled]) -> Self:
         tokenizer = train_tokenizer([one.text for one in train], "bpe", size=4096, lowercase=True, ends="both")
+        tokenizer.model_max_length = LONGEST
         return cls(tokenizer, {"labels": sorted({one.label for one in train}), "temperature": 1.0})
 
     @classmethod

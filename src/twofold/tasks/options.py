@@ -41,11 +41,11 @@ class ModelOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
-        if self.model != "transformer":
-            self._check_recurrent()
 
-    def _check_recurrent(self) -> None:
-        """Refuse what was asked for and would do nothing. Nothing split, and the usual, may be said of any model."""
+    def check_meant(self) -> None:
+        """Refuse what was asked of recurrent layers and would do nothing. Nothing split may be said of any model."""
+        if self.model == "transformer":
+            return
         usual = {field.name: field.default for field in fields(self)}
         for name in ("attention", "heads", "recipe", "init", "attention_dropout"):
             value = getattr(self, name)

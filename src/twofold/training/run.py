@@ -54,6 +54,8 @@ def train_task(
     """
     kind = task_class(name)
     given = chosen(kind, choices)
+    if not resume:
+        options.check_meant()
     splits = examples_of(kind, data, choices)
     if lacking := [split for split in ("train", "dev") if split in splits.missing]:
         raise ValueError(f"{data} has no {' and no '.join(lacking)} split, and training needs train and dev")
