@@ -143,10 +143,11 @@ def test_padded_prompts_generate_as_if_alone(family, kind, beams):
 # It warns that a CPU is slow.
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("kind", Kind)
-def test_continuous_batching_generates_the_same(kind):
+@pytest.mark.parametrize("lengths", [(6, 3, 9, 1), (1, 3, 6, 9)], ids=["mixed", "ascending"])
+def test_continuous_batching_generates_the_same(kind, lengths):
     """Prompts of several lengths in one row of a paged cache, each as if it were alone."""
     made = test_decoder.model(attention=kind)
-    prompts = [tokens(B=1, T=length)[0].tolist() for length in (6, 3, 9, 1)]
+    prompts = [tokens(B=1, T=length)[0].tolist() for length in lengths]
     options = {"max_new_tokens": 5, "do_sample": False, "pad_token_id": 0}
     found = made.generate_batch(
         inputs=prompts,

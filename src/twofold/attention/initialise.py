@@ -74,7 +74,7 @@ class Aligned:
 
     With grouped queries W_Q is the mean over the query heads that share the key head, and the gain that much smaller:
     a query meets only its own share of the mean. Where keys are normed, as by QK-norm, it is bounded however large
-    `strength` is: some 0.7 of scale * |q| * |k| for 1. Values as in `Copy`.
+    `strength` is: scale * |q| * |k| over sqrt(2) for 1. Values as in `Copy`.
     """
 
     strength: float = 1.0

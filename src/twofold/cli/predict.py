@@ -26,8 +26,7 @@ class Predict:
     actions: Path | None = None
     """An actions.toml; the run's own unless given."""
     act: bool = False
-    """Do what the goal asks for, as actions.toml says. Without this nothing is ever done. What fails or
-    is refused is told, the next line is read, and the exit code is 1 at the end."""
+    """Do what the goal asks for, as actions.toml says. Without it nothing is ever done. Exit code 1: some failed."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where to compute: a GPU if there is one."""
     json: bool = False

@@ -87,7 +87,7 @@ class CaptionerConfig(PreTrainedConfig):
         if self.vision_config is None and self.decoder.hidden_size % 2:
             width = self.decoder.hidden_size
             raise ValueError(
-                f"hidden_size must be even without vision_config, whose grid has sines and cosines, got {width}"
+                f"hidden_size must be even without vision_config, for places are told by sines and cosines, got {width}"
             )
         if self.num_channels < 1:
             raise ValueError(f"num_channels must be at least 1, got {self.num_channels}")

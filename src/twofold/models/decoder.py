@@ -41,8 +41,8 @@ class DecoderModel(Stack):
         # Nothing is padded, packed or out of sight: layers know causal order by themselves. transformers would look at
         # the positions, which stalls a GPU, and a compiled graph would hold a mask of T x T that nobody needs.
         is_plain = attention_mask is None and position_ids is None and self.config.sliding_window is None
-        # A mask of padding says all there is to say.
-        packed = None if position_ids is None or attention_mask is not None else counted_anew(position_ids)
+        # Where a mask is given, it says all there is to say.
+        counted = None if position_ids is None or attention_mask is not None else counted_anew(position_ids)
         x, turn = self.placed(input_ids, inputs_embeds, position_ids, seen)
         make_mask = create_causal_mask if self.config.sliding_window is None else create_sliding_window_causal_mask
         mask = None
@@ -52,7 +52,7 @@ class DecoderModel(Stack):
                 inputs_embeds=x,
                 attention_mask=attention_mask,
                 past_key_values=past_key_values,
-                position_ids=packed,
+                position_ids=counted,
             )
         # Not before the mask is made: beside a cache transformers does not look for packed texts.
         if use_cache and past_key_values is None:

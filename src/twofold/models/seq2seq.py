@@ -76,8 +76,8 @@ class Seq2SeqDecoder(Stack):
         **options: Any,
     ) -> BaseModelOutputWithPastAndCrossAttentions:
         seen = 0 if past_key_values is None else past_key_values.get_seq_length()
-        # A mask of padding says all there is to say.
-        packed = None if position_ids is None or attention_mask is not None else counted_anew(position_ids)
+        # Where a mask is given, it says all there is to say.
+        counted = None if position_ids is None or attention_mask is not None else counted_anew(position_ids)
         x, turn = self.placed(input_ids, inputs_embeds, position_ids, seen)
         both = past_key_values if isinstance(past_key_values, EncoderDecoderCache) else None
         mask = create_causal_mask(
@@ -85,7 +85,7 @@ class Seq2SeqDecoder(Stack):
             inputs_embeds=x,
             attention_mask=attention_mask,
             past_key_values=past_key_values if both is None else both.self_attention_cache,
-            position_ids=packed,
+            position_ids=counted,
         )
         # Not before the mask is made: beside a cache transformers does not look for packed texts.
         if use_cache and past_key_values is None:

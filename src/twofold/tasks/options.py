@@ -9,8 +9,7 @@ class ModelOptions:
     """Which model to train."""
 
     model: Literal["transformer", "rnn", "lstm", "gru"] = "transformer"
-    """A transformer, or recurrent layers where the task offers them; those have no split, recipe, init, heads, matching
-    or dropout of attention weights."""
+    """A transformer, or recurrent layers where the task offers them: without split, recipe, init, heads or matching."""
     attention: Literal["standard", "split_key", "split_value", "split_kv"] = "split_kv"
     """Which of key and value a token has twice: one for itself, one for the others."""
     size: Literal["tiny", "small", "base"] = "tiny"
