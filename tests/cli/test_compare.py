@@ -10,6 +10,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -20,6 +21,7 @@ from twofold.lab.arms import ARMS, Arm
 from twofold.lab.records import FILE, read_records
 from twofold.lab.registration import read_registration
 from twofold.lab.trial import Laboratory
+from twofold.models.layers import PARTS
 from twofold.report.lab.study import read_study
 
 ROOT = Path(__file__).parents[2]
@@ -114,7 +116,7 @@ def test_json(copy, data, capsys):
     assert told["departures"] == read_study(copy).departures
     # Of two rates either is at an edge.
     [departure] = told["departures"]
-    assert departure.startswith("2 of the best learning rates at the edge of the grid: standard ")
+    assert departure.startswith("2 of the best learning rates at the edge of the grid, or level with it: standard ")
     assert said.err == ""
 
 
@@ -143,7 +145,7 @@ def test_register_then_run(data, tmp_path, capsys):
     assert main(going_on(data, out)) == 0
     said = capsys.readouterr().out
     # Nothing is wrong but that two steps are too few to say which rate is best.
-    assert said.startswith("not judged: the best learning rate is at the edge of the grid (")
+    assert said.startswith("not judged: the best learning rate is at the edge of the grid, or level with it (")
     assert said.endswith("24 runs\n")
     departures = read_study(out).departures
     assert departures
@@ -412,3 +414,103 @@ def test_an_arm_of_one_s_own_whatever_its_name(data, tmp_path, monkeypatch, caps
     assert name in json.loads(capsys.readouterr().out)["verdicts"][0]
     assert {record.arm for record in read_records(out / FILE)} == {"standard", name}
     assert [path.name for path in tmp_path.iterdir()] == ["lab"]
+
+
+OWN = """
+from twofold.lab.arms import ARMS, Arm
+from twofold.lab.rivals import Gated
+
+
+class Mine(Gated):
+    pass
+
+
+there_already = ARMS["gated"]
+mine = Arm(name="mine", source="an afternoon", attention=Mine)
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A file with an arm that is forgotten afterwards."""
+    file = tmp_path / "mine.py"
+    file.write_text(OWN, encoding="utf-8")
+    with patch.dict(ARMS), patch.dict(PARTS):
+        yield file
+
+
+def again(file, *command):
+    """The command, in a process that knows nothing yet."""
+    with patch.dict(ARMS), patch.dict(PARTS):
+        ARMS.pop("mine", None)
+        PARTS.pop("mine", None)
+        return main([*command, "--arms-from", str(file)])
+
+
+def test_an_arm_from_a_file_is_compared_by_several_processes(own, data, tmp_path, capfd):
+    out = tmp_path / "lab"
+    both = ["--arms", "standard", "mine", "--at-once", "2", "--json"]
+    assert again(own, *words(data, out, *both)) == 0
+    assert "mine" in json.loads(capfd.readouterr().out)["verdicts"][0]
+    found = read_records(out / FILE)
+    assert {record.arm for record in found} == {"standard", "mine"}
+    # Both arms of a pair tell what made one of them.
+    assert len({record.environment["own_arms"] for record in found}) == 1
+    assert read_study(out).departures[1:] == []
+
+
+def test_a_plan_with_an_arm_from_a_file(own, data, tmp_path, capsys):
+    out, plan = tmp_path / "lab", tmp_path / "plan.toml"
+    plan.write_text(quick.TOML.replace("split_kv", "mine"), encoding="utf-8")
+    asked = ["compare", "--register", str(plan), "--out", str(out)]
+    assert main(asked) == 2
+    assert "arm 'mine' is not known" in capsys.readouterr().err
+    assert again(own, *asked) == 0
+    assert f"--out {out} --arms-from {own}" in capsys.readouterr().out
+    assert main(going_on(data, out)) == 2
+    assert "arm 'mine' is not known" in capsys.readouterr().err
+
+
+def test_an_arm_that_was_changed_does_no_run_whose_other_half_was_made_by_the_old_one(own, data, tmp_path, capsys):
+    out, plan = tmp_path / "lab", tmp_path / "plan.toml"
+    plan.write_text(quick.TOML.replace("split_kv", "mine"), encoding="utf-8")
+    assert again(own, "compare", "--register", str(plan), "--out", str(out)) == 0
+    assert again(own, *going_on(data, out)) == 0
+    done = (out / FILE).read_bytes().splitlines(keepends=True)
+    (out / FILE).write_bytes(b"".join(done[:-1]))
+    capsys.readouterr()
+    own.write_text(OWN + "# changed", encoding="utf-8")
+    assert again(own, *going_on(data, out)) == 2
+    assert "own_arms" in capsys.readouterr().err
+    own.write_text(OWN, encoding="utf-8")
+    assert again(own, *going_on(data, out)) == 0
+    assert runs(out) == len(done)
+
+
+def test_several_processes_need_the_file(own, data, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(ARMS, "mine", Arm(name="mine", source="a script"))
+    assert main(words(data, tmp_path / "lab", "--arms", "standard", "mine", "--at-once", "2")) == 2
+    said = capsys.readouterr().err
+    assert "do not know the arm 'mine': name its file with --arms-from" in said
+    assert not (tmp_path / "lab").exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (None, "must be a Python file with arms in it"),
+        ("", "must have an Arm of its own, such as: mine = Arm("),
+        ("from twofold.lab.arms import ARMS", "must have an Arm of its own"),
+        ("1 / 0", "could not be run: ZeroDivisionError: division by zero"),
+        ("a b", "could not be run: SyntaxError: invalid syntax"),
+        (OWN.replace('"mine"', '"gated"'), "name must be another than 'gated', which is an arm already"),
+    ],
+)
+def test_a_file_without_an_arm_gets_a_line(code, said, own, tmp_path, capsys):
+    own.unlink() if code is None else own.write_text(code, encoding="utf-8")
+    assert main(["compare", "goals", "--out", str(tmp_path / "lab"), "--arms-from", str(own)]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert str(own) in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "lab").exists()

@@ -3,11 +3,13 @@
 import math
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 
 import pytest
 import torch
+from torch import nn
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForCausalLM
 
@@ -15,7 +17,7 @@ import twofold
 from tests.lab.small import CALCULATIONS, FAMILIES, VOCABULARY, batch, shaken, standard, tokens
 from twofold.attention.rotary import Rotary
 from twofold.lab import rivals
-from twofold.lab.arms import ARMS, Arm, build, config_of, parameters, register
+from twofold.lab.arms import ARMS, Arm, build, config_of, digest_of_own, parameters, register
 from twofold.models import CaptionerConfig, CaptionerForConditionalGeneration, DecoderForCausalLM, RecurrentConfig
 from twofold.models.layers import PARTS, SelfAttention
 
@@ -331,6 +333,51 @@ sys.stdout.write(type(twofold.load(f"{sys.argv[1]}/exclusive").model.layers[0].s
         register(ARMS["gated"])
         with pytest.raises(ValueError, match=r"attention_part must be None or one of exclusive, .*, got 'mine'"):
             DecoderForCausalLM(standard(attention_part="mine"))
+
+
+OWN = "from twofold.lab.rivals import Gated\n\n\nclass Mine(Gated):\n    pass\n"
+
+
+class TestOwn:
+    def test_what_is_of_this_package_has_no_digest(self):
+        assert digest_of_own(ARMS.values()) is None
+
+    def test_whatever_makes_an_arm_is_in_its_digest(self, tmp_path, monkeypatch):
+        def digest(extra="", **told):
+            (tmp_path / "mine_of_a_test.py").write_text(f"{OWN}{extra}")
+            monkeypatch.delitem(sys.modules, "mine_of_a_test", raising=False)
+            kind = import_module("mine_of_a_test").Mine
+            return digest_of_own([Arm(**{"name": "mine", "source": "me", "attention": kind} | told), ARMS["gated"]])
+
+        monkeypatch.syspath_prepend(tmp_path)
+        made = [digest(), digest("# more"), digest(fields={"init": "aligned"}), digest(name="another")]
+        assert len(set(made)) == 4
+        assert digest() == made[0]
+        assert digest(source="somebody else") == made[0]
+        monkeypatch.delitem(sys.modules, "mine_of_a_test")
+
+    def test_what_stands_in_no_file_is_refused(self):
+        told: dict = {}
+        exec(OWN, told)  # noqa: S102
+        with pytest.raises(ValueError, match="arm 'mine' must stand in a file, so that runs can say what made them"):
+            digest_of_own([Arm(name="mine", source="me", attention=told["Mine"])])
+
+    @pytest.mark.usefixtures("forgotten")
+    def test_what_a_part_draws_when_it_is_made_hangs_on_the_seed(self):
+        class Drawn(SelfAttention):
+            def __init__(self, config, layer_idx, *, is_causal):
+                super().__init__(config, layer_idx, is_causal=is_causal)
+                self.drawn = nn.Parameter(torch.randn(4))
+
+        def drawn(seed):
+            arm = Arm(name="drawn", source="me", attention=Drawn)
+            model = build(arm, standard(), DecoderForCausalLM, matched=True, seed=seed)
+            return model.model.layers[0].self_attn.drawn
+
+        first = drawn(3)
+        torch.manual_seed(99)
+        assert torch.equal(drawn(3), first)
+        assert not torch.equal(drawn(4), first)
 
 
 @pytest.mark.usefixtures("forgotten")

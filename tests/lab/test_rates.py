@@ -3,7 +3,7 @@
 import pytest
 
 from tests.lab.made_up import RATES, plan, record, records
-from twofold.lab.rates import rate_curves, rate_for, spikes, unstable
+from twofold.lab.rates import rate_curves, rate_for, spikes
 from twofold.lab.records import Point
 
 
@@ -45,6 +45,12 @@ def test_the_mean_over_seeds_decides():
         ((2.0, 1.0, 2.0, 3.0), RATES[1], True),
         # A tie is won by the lower rate.
         ((2.0, 1.0, 1.0, 3.0), RATES[1], True),
+        # With an end of the grid it is none: beyond that end there may be a better one.
+        ((2.0, 1.0, 2.0, 1.0), RATES[1], False),
+        ((1.0, 2.0, 1.0, 3.0), RATES[0], False),
+        ((2.0, 0.1 + 0.2, 2.0, 0.3), RATES[3], False),
+        # Where an end came to nothing, there is nothing beyond it.
+        ((2.0, 1.0, 1.0, None), RATES[1], True),
         ((2.0,), RATES[0], False),
     ],
 )
@@ -62,16 +68,39 @@ def test_a_rate_with_a_run_that_diverged_is_not_chosen():
     assert (none.best, none.highest_stable, none.is_interior) == (None, None, False)
 
 
-def test_a_run_that_overfits_is_unstable_and_may_still_be_the_best():
-    """Worse at its end than at its first look, and yet better than all others."""
-    runs = [
-        record(lr=lr, budget=1000, phase="grid", curve=curve(first, last))
-        for lr, first, last in zip(RATES, (3.0, 2.0, 2.1, 2.2), (2.9, 2.3, 2.2, 2.4), strict=True)
-    ]
+def looked(first, last, lr, seed=0):
+    return record(seed=seed, lr=lr, budget=1000, phase="grid", value=last, curve=curve(first, last))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_unstable_is_who_ends_where_the_best_began_at_a_higher_rate(sign):
+    """The best gets from 3 to 2. Too low a rate does not get there either, and is stable."""
+    runs = [looked(sign * 3.5, sign * 3.4, RATES[0]), looked(sign * 3.0, sign * 2.0, RATES[1])]
+    runs += [looked(sign * 5.0, sign * 2.9, RATES[2]), looked(sign * 2.5, sign * 3.1, RATES[3])]
+    (one,) = rate_curves(runs, lower_is_better=sign > 0)
+    assert [rate.unstable for rate in one.rates] == [0, 0, 0, 1]
+    assert (one.best, one.highest_stable) == (RATES[1], RATES[2])
+
+
+def test_who_overfits_is_stable():
+    """Worse at the end than at the first look, and yet better than what the best began with."""
+    runs = [looked(3.0, 2.0, RATES[0]), looked(2.1, 2.2, RATES[1])]
     (one,) = rate_curves(runs, lower_is_better=True)
-    assert (one.best, one.highest_stable, one.is_interior) == (RATES[2], RATES[0], True)
-    (all_of_them,) = rate_curves(runs[1:], lower_is_better=True)
-    assert (all_of_them.best, all_of_them.highest_stable) == (RATES[2], None)
+    assert [rate.unstable for rate in one.rates] == [0, 0]
+
+
+def test_of_several_seeds_each_counts():
+    runs = [looked(3.0, 2.0, RATES[0], seed) for seed in (0, 1)]
+    runs += [looked(3.0, 2.5, RATES[1], 0), looked(3.0, 3.0, RATES[1], 1), *grid(None, None, seed=0)[1:]]
+    (one,) = rate_curves(runs, lower_is_better=True)
+    assert [(rate.runs, rate.unstable) for rate in one.rates] == [(2, 0), (3, 2)]
+    assert one.highest_stable == RATES[0]
+
+
+def test_with_a_single_look_only_what_diverged_is_unstable():
+    runs = [record(lr=lr, budget=1000, phase="grid", value=9.0 * lr, curve=curve(9.0 * lr)) for lr in RATES[:2]]
+    (one,) = rate_curves([*runs, *grid(1.0, 1.0, 1.0, None)[3:]], lower_is_better=True)
+    assert [rate.unstable for rate in one.rates] == [0, 0, 1]
 
 
 def test_no_grid():
@@ -86,22 +115,6 @@ def test_the_rate_of_a_budget_is_that_of_the_nearest_grid_below():
         RATES[1], RATES[1], RATES[1], RATES[2], RATES[2],
     ]  # fmt: skip
     assert rate_for(curves, "exclusive", 100) is None
-
-
-@pytest.mark.parametrize(
-    ("value", "values", "lower", "expected"),
-    [
-        (None, (3.0, 2.0), True, True),
-        (7.0, (3.0, 2.0, 7.0), True, True),
-        (2.5, (3.0, 2.0, 2.5), True, False),
-        (0.1, (0.3, 0.6, 0.1), False, True),
-        (0.7, (0.3, 0.6, 0.7), False, False),
-        (9.0, (9.0,), True, False),
-        (9.0, (), True, False),
-    ],
-)
-def test_unstable(value, values, lower, expected):
-    assert unstable(record(value=value, curve=curve(*values)), lower_is_better=lower) is expected
 
 
 @pytest.mark.parametrize(

@@ -251,7 +251,8 @@ class TestFollowed:
         edge = plan(lrs=(1e-3, 2e-3, 4e-3, 8e-3))
         said = self.departures(records(edge), edge)
         assert said[0].startswith(
-            "3 of the best learning rates at the edge of the grid: standard 0.001 at 1,000,000 tokens;"
+            "3 of the best learning rates at the edge of the grid, or level with it: "
+            "standard 0.001 at 1,000,000 tokens;"
         )
         assert len(said) == 1
 

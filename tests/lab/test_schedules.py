@@ -3,12 +3,14 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.lab.made_up import BUDGETS, plan, record, records
 from twofold.lab.pairs import paired
 from twofold.lab.records import Point
 from twofold.lab.schedules import Clock, clock, shortest_schedule
+from twofold.lab.statistics import t_interval
 
 # Loss falls by 1 with each tenfold of tokens, seconds are tokens / 10.
 LOSS = {100: 3.0, 1000: 2.0, 10000: 1.0}
@@ -82,6 +84,18 @@ def test_the_interval_is_over_seeds():
     # Where some draws never get there, the interval has no upper end.
     assert found(runs(gain=0.05, spread=0.2)).tokens.high == math.inf
     assert not found(runs(gain=0.5, seeds=1), seeds=(0,)).tokens.is_bounded
+
+
+@pytest.mark.parametrize("seeds", [8, 20])
+def test_the_interval_is_as_wide_as_student_s(seeds):
+    """On a straight line the logarithm of tokens is what the mean gain makes of it, and that has an interval."""
+    gains = np.random.default_rng(0).normal(0.5, 0.1, size=seeds)
+    made = [one for seed, gain in enumerate(gains) for one in runs(gain, seeds=seeds) if one.seed == seed]
+    tokens, truth = found(made, seeds=range(seeds)).tokens, t_interval(4 - gains)
+    assert math.log10(tokens.mean) == pytest.approx(truth.mean)
+    width = truth.high - truth.low
+    assert math.log10(tokens.low) == pytest.approx(truth.low, abs=0.06 * width)
+    assert math.log10(tokens.high) == pytest.approx(truth.high, abs=0.06 * width)
 
 
 def test_higher_may_be_better():

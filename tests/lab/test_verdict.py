@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -101,7 +102,9 @@ class TestWords:
         found = verdict(one_budget(), runs(CLEAR, seconds=1.5))
         assert found.word is Word.NO_DIFFERENCE
         assert "below standard" in found.sentence
-        assert "takes 150 % of its seconds for the same tokens, and whether a shorter run keeps it" in found.sentence
+        assert found.sentence.endswith(
+            ", but takes 150 % of its seconds for the same tokens, and whether a shorter run keeps it is unknown."
+        )
 
     def test_few_pairs_are_exploratory_and_have_no_p(self):
         few = one_budget(seeds=(0, 1, 2), exploratory=True)
@@ -175,9 +178,38 @@ class TestWords:
         edge += [replace(one, lr=5e-4) if one.arm == arm else one for one in runs(CLEAR)]
         found = verdict(plan, edge)
         assert found.word is Word.NOT_JUDGED
-        assert found.sentence == f"not judged: the best learning rate is at the edge of the grid ({arm} 0.0005)."
+        why = "the best learning rate is at the edge of the grid, or level with it"
+        assert found.sentence == f"not judged: {why} ({arm} 0.0005)."
         # What claims nothing may still be looked at.
         assert verdict(replace(plan, exploratory=True), edge).word is Word.EXPLORATORY
+
+    @pytest.mark.parametrize("end", [5e-4, 4e-3])
+    def test_a_best_rate_that_is_level_with_an_end_is_not_judged(self, end):
+        level = [replace(one, value=3.0) if one.lr == end and one.arm == SPLIT else one for one in grid(one_budget())]
+        picked = min(1e-3, end)
+        ours = [replace(one, lr=picked) if one.arm == SPLIT else one for one in runs(CLEAR)]
+        found = verdict(one_budget(), level + ours)
+        why = "the best learning rate is at the edge of the grid, or level with it"
+        assert found.sentence == f"not judged: {why} ({SPLIT} {picked:g})."
+
+    def test_a_grid_that_one_arm_alone_was_given_more_of_is_not_judged(self):
+        asked = one_budget()
+        more = [record(name, 8, 8e-3, 1000, "grid", value=5.0, curve=()) for name in asked.arms]
+        assert verdict(asked, [*grid(asked), *more, *runs(CLEAR)]).word is Word.BETTER
+        for one in more:
+            found = verdict(asked, [*grid(asked), one, *runs(CLEAR)])
+            assert found.sentence == "not judged: the grid is another for each arm (0.008 seed 8)."
+
+    def test_runs_from_before_the_plan_are_not_judged(self):
+        began = datetime.fromisoformat(ENVIRONMENT["date"])
+        whole = [*grid(one_budget()), *runs(CLEAR)]
+        for registered, word in ((began, Word.BETTER), (began + timedelta(seconds=1), Word.NOT_JUDGED)):
+            found = judged(one_budget(), compared(one_budget(), whole, registered)[0])
+            assert found.word is word
+        assert found.sentence.startswith(
+            f"not judged: runs began before the plan was registered (grid standard seed 8 lr 0.0005 at 1,000 tokens "
+            f"began {began:%Y-%m-%d %H:%M}; "
+        )
 
     def test_without_its_whole_grid_nothing_is_judged(self):
         whole = grid(one_budget())
@@ -203,6 +235,9 @@ class TestWords:
         assert verdict(one_budget(), larger).sentence == (
             f"not judged: the arm has more parameters than its rival ({2 * size:,} to {size:,})."
         )
+        # One of them is enough.
+        once = [replace(one, parameters=2 * size) if one.key == runs(CLEAR)[1].key else one for one in runs(CLEAR)]
+        assert verdict(one_budget(), once).word is Word.NOT_JUDGED
         about = [replace(one, parameters=round(1.005 * size)) if one.arm == SPLIT else one for one in runs(CLEAR)]
         assert verdict(one_budget(), about).word is Word.BETTER
 

@@ -4,7 +4,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import wrap
@@ -70,6 +70,8 @@ class Compare:
 
     arms: tuple[str, ...] = ("standard", "split_kv")
     """Which; the first is what all others are compared with."""
+    arms_from: Path | None = None
+    """A Python file with arms of one's own, which is run (docs/arms.md)."""
     seeds: int = 3
     """Pairs of runs. Below 8 no p is printed."""
     lrs: tuple[float, ...] = ()
@@ -112,6 +114,7 @@ def run(words: Sequence[str]) -> int:
     if chosen.report is not None:
         _check_alone("--report", words)
         return _told(chosen.report, as_json=chosen.json)
+    loaded = _loaded(chosen.arms_from)
     if chosen.out.exists() and not chosen.out.is_dir():
         raise ValueError(f"{chosen.out} must be a folder, and is a file")
     if chosen.data is not None and chosen.out.resolve().is_relative_to(chosen.data.resolve()):
@@ -125,7 +128,15 @@ def run(words: Sequence[str]) -> int:
             raise ValueError(f"{name} must be from 1 to {most}, got {getattr(chosen, name)}")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("processes of a comparison share its folder and nothing else: start them without torchrun")
-    return _compare(task, chosen, words, parent)
+    return _compare(task, chosen, words, loaded, parent)
+
+
+def _loaded(file: Path | None) -> list[str]:
+    if file is None:
+        return []
+    from twofold.lab.arms import load_arms
+
+    return load_arms(file)
 
 
 def _register(task: str | None, chosen: Compare, words: Sequence[str]) -> int:
@@ -169,7 +180,7 @@ def _check_free(out: Path) -> None:
         raise ValueError(f"{out / foreign[0]} is there and of no comparison: choose another folder with --out")
 
 
-def _compare(task: str, chosen: Compare, words: list[str], parent: int | None) -> int:
+def _compare(task: str, chosen: Compare, words: list[str], loaded: Collection[str], parent: int | None) -> int:
     import torch
 
     from twofold.lab.compare import check_data, work
@@ -189,6 +200,10 @@ def _compare(task: str, chosen: Compare, words: list[str], parent: int | None) -
         if plan is not None and asked != plan:
             raise ValueError(f"{chosen.out} has a plan of its own: leave out what it says, or choose another folder")
         plan = asked
+    if chosen.at_once > 1 and (own := _unknown_elsewhere(plan.arms, loaded)):
+        raise ValueError(
+            f"--at-once starts processes that do not know the arm {own[0]!r}: name its file with --arms-from"
+        )
     # More threads than cores would wait for each other.
     torch.set_num_threads(max(1, torch.get_num_threads() // chosen.at_once))
     done = read_records(chosen.out / RECORDS)
@@ -212,6 +227,14 @@ def _compare(task: str, chosen: Compare, words: list[str], parent: int | None) -
         beside.tell()
         beside.end()
     return 0 if parent else _told(chosen.out, as_json=chosen.json)
+
+
+def _unknown_elsewhere(arms: Sequence[str], loaded: Collection[str]) -> list[str]:
+    """Arms that a script made known in this process alone."""
+    from twofold.lab.arms import is_own
+    from twofold.lab.options import arm_of
+
+    return [arm.name for arm, _ in map(arm_of, arms) if is_own(arm) and arm.name not in loaded]
 
 
 def _told(folder: Path, *, as_json: bool) -> int:
@@ -238,9 +261,10 @@ def _told(folder: Path, *, as_json: bool) -> int:
 
 def _again(task: str, chosen: Compare) -> str:
     """The command that goes on with the folder's plan."""
+    own = [] if chosen.arms_from is None else ["--arms-from", str(chosen.arms_from)]
     data = [] if chosen.data is None else ["--data", str(chosen.data)]
     at_once = [] if chosen.at_once == 1 else ["--at-once", str(chosen.at_once)]
-    return shlex.join(["twofold", "compare", task, "--out", str(chosen.out), *data, *at_once])
+    return shlex.join(["twofold", "compare", task, "--out", str(chosen.out), *own, *data, *at_once])
 
 
 def _check_alone(name: str, words: Sequence[str]) -> None:

@@ -4,16 +4,21 @@ An arm is a part, not a flag: it changes the configuration of the standard model
 or both. `build` makes its model, paired with those of all other arms by the seed, at equal parameters or not.
 """
 
-from collections.abc import Mapping
+import hashlib
+import inspect
+import sys
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from twofold.lab import rivals
-from twofold.lab.pairing import pair
+from twofold.lab.pairing import generator, pair
 from twofold.models.captioner import CaptionerConfig
 from twofold.models.configs import TransformerConfig
 from twofold.models.layers import PARTS, SelfAttention
@@ -99,8 +104,8 @@ def build(
         seed: tensors that models of two arms share by name and shape start equal where their seeds are.
     """
     config = config_of(arm, standard_config, model_class, matched=matched)
-    # Nothing of the generators that the caller goes on with is used.
-    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+    # What a part draws when it is made, and no `start` draws again, hangs on the seed as well.
+    with generator(seed, "made"), torch.device("cpu"):
         model = model_class(config)
         pair(model, seed)
     return model.train()
@@ -133,6 +138,49 @@ def register(arm: Arm) -> None:
         return
     if PARTS.setdefault(arm.name, arm.attention) is not arm.attention:
         raise ValueError(f"name must be another than {arm.name!r}, which is that of {PARTS[arm.name].__name__} already")
+
+
+def load_arms(path: Path) -> list[str]:
+    """Run a Python file, and make every `Arm` in it known by its name to comparisons. Returns the names."""
+    spec = spec_from_file_location(f"arms_of_{path.stem}", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ValueError(f"{path} must be a Python file with arms in it")
+    module = module_from_spec(spec)
+    # Where a class looks for the module that it is of.
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ValueError(f"{path} could not be run: {type(error).__name__}: {error}") from error
+    found = {one.name: one for one in vars(module).values() if isinstance(one, Arm) and ARMS.get(one.name) is not one}
+    if not found:
+        raise ValueError(f"{path} must have an Arm of its own, such as: mine = Arm(name='mine', ...)")
+    for name, arm in found.items():
+        if name in ARMS:
+            raise ValueError(f"{path}: name must be another than {name!r}, which is an arm already")
+        register(arm)
+        ARMS[name] = arm
+    return list(found)
+
+
+def is_own(arm: Arm) -> bool:
+    """Whether an arm is a user's, so that the code of this package does not say what it is."""
+    return all(arm is not one for one in _ALL)
+
+
+def digest_of_own(arms: Iterable[Arm]) -> str | None:
+    """What arms that are not of this package are made of, in a few letters; None where all are of it."""
+    made = sorted(repr((arm.name, sorted(arm.fields.items()), _sources(arm))) for arm in arms if is_own(arm))
+    return hashlib.sha256("\0".join(made).encode()).hexdigest()[:16] if made else None
+
+
+def _sources(arm: Arm) -> list[str]:
+    """The files that the arm's classes stand in, whole: a class may use anything that is beside it."""
+    kinds = [kind for kind in (type(arm), arm.attention) if kind.__module__.partition(".")[0] != "twofold"]
+    try:
+        return sorted({Path(inspect.getfile(kind)).read_text(encoding="utf-8") for kind in kinds})
+    except (OSError, TypeError) as error:
+        raise ValueError(f"arm {arm.name!r} must stand in a file, so that runs can say what made them") from error
 
 
 def parameters(config: PreTrainedConfig, model_class: type[PreTrainedModel]) -> int:

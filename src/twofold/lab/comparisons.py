@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from twofold.lab.pairs import Pairs, paired
 from twofold.lab.plan import LEAST_PAIRS, Plan
 from twofold.lab.rates import curve_for, rate_curves
 from twofold.lab.records import Record
-from twofold.lab.registration import counted, hopeless, is_larger, is_off_budget, listed, unlike
+from twofold.lab.registration import began_early, counted, hopeless, is_larger, is_off_budget, listed, unlike
 from twofold.lab.schedules import Clock, Shortest, clock, shortest_schedule
 from twofold.lab.statistics import MOST_PAIRS, Estimate, holm, sign_flip_p, smallest_detectable, t_interval
 
@@ -47,8 +48,11 @@ class Comparison:
         return len(self.pairs.runs) == self.planned and not self.pairs.diverged
 
 
-def compared(plan: Plan, records: Sequence[Record]) -> list[Comparison]:
-    """The primary comparisons in their order, then every other arm against the baseline."""
+def compared(plan: Plan, records: Sequence[Record], registered: datetime | None = None) -> list[Comparison]:
+    """The primary comparisons in their order, then every other arm against the baseline.
+
+    Runs from before the plan was registered are none that it foretold.
+    """
     runs = counted(plan, records)
     claims = () if plan.exploratory else plan.primary
     first = list(plan.primary)
@@ -61,12 +65,19 @@ def compared(plan: Plan, records: Sequence[Record]) -> list[Comparison]:
     shares = _holm_shares([ps[pair] for pair in claims])
     levels = {pair: plan.threshold * share for pair, share in zip(claims, shares, strict=True)}
     return [
-        _comparison(plan, runs, found, ps[pair], adjusted.get(pair), levels.get(pair)) for pair, found in pairs.items()
+        _comparison(plan, runs, registered, found, ps[pair], adjusted.get(pair), levels.get(pair))
+        for pair, found in pairs.items()
     ]
 
 
 def _comparison(
-    plan: Plan, runs: Sequence[Record], pairs: Pairs, p: float | None, adjusted: float | None, level: float | None
+    plan: Plan,
+    runs: Sequence[Record],
+    registered: datetime | None,
+    pairs: Pairs,
+    p: float | None,
+    adjusted: float | None,
+    level: float | None,
 ) -> Comparison:
     found, is_primary = pairs.differences, level is not None
     primaries = len(plan.primary) if is_primary else 1
@@ -89,7 +100,7 @@ def _comparison(
         shortest=shortest,
         clock=clock(pairs, shortest, lower_is_better=lower),
         lost=tuple(arm for arm in hopeless(plan, runs) if arm in (pairs.arm, pairs.against)),
-        flaws=_flaws(plan, runs, pairs.arm, pairs.against),
+        flaws=_flaws(plan, runs, registered, pairs.arm, pairs.against),
     )
 
 
@@ -98,23 +109,28 @@ def _p(pairs: Pairs) -> float | None:
     return sign_flip_p(found) if LEAST_PAIRS <= len(found) <= MOST_PAIRS else None
 
 
-def _flaws(plan: Plan, runs: Sequence[Record], arm: str, against: str) -> tuple[str, ...]:
+def _flaws(plan: Plan, runs: Sequence[Record], registered: datetime | None, arm: str, against: str) -> tuple[str, ...]:
     curves = rate_curves(runs, lower_is_better=plan.lower_is_better)
     grids = [grid for name in (arm, against) if (grid := curve_for(curves, name, plan.end)) is not None]
     edges = [f"{grid.arm} {grid.best:g}" for grid in grids if grid.best is not None and not grid.is_interior]
-    finals = [run for run in runs if run.phase == "final" and run.arm in (arm, against)]
+    both = [run for run in runs if run.arm in (arm, against)]
+    finals = [run for run in both if run.phase == "final"]
     off = [f"{run.arm} seed {run.seed} saw {run.tokens:,} of {run.budget:,}" for run in finals if is_off_budget(run)]
-    sizes = {run.arm: run.parameters for run in finals}
-    larger = (
-        [f"{sizes[arm]:,} to {sizes[against]:,}"] if len(sizes) == 2 and is_larger(sizes[arm], sizes[against]) else []
-    )
+    sizes = {name: [run.parameters for run in finals if run.arm == name] for name in (arm, against)}
+    # The largest of the one and the smallest of the other, which are the same in an honest experiment.
+    ours, theirs = max(sizes[arm], default=0), min(sizes[against], default=0)
     there = {run.key for run in runs}
     missing = [f"{key.arm} {key.lr:g}" for key in plan.grid() if key.arm in (arm, against) and key not in there]
+    grid = [run for run in both if run.phase == "grid"]
+    tried = {name: {(run.lr, run.seed, run.budget) for run in grid if run.arm == name} for name in sizes}
+    uneven = [f"{lr:g} seed {seed}" for lr, seed, _ in sorted(tried[arm] ^ tried[against])] if not missing else []
     found = {
+        "runs began before the plan was registered": began_early(both, registered),
         "runs of the grid are missing": missing,
-        "the best learning rate is at the edge of the grid": edges,
+        "the grid is another for each arm": uneven,
+        "the best learning rate is at the edge of the grid, or level with it": edges,
         "runs did not see the tokens of their budget": off,
-        "the arm has more parameters than its rival": larger,
+        "the arm has more parameters than its rival": [f"{ours:,} to {theirs:,}"] if is_larger(ours, theirs) else [],
         "pairs were not made alike": unlike(runs, arm, against, plan.budgets),
         f"a rival does not train to within {plan.rivals_within} of {plan.baseline}": _idle(plan, runs, against),
     }

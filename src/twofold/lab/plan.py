@@ -159,7 +159,7 @@ class Plan:
 def read_plan(path: Path) -> Plan:
     """A plan.toml. Whatever is wrong with it is one line that names the file and the field."""
     try:
-        return Plan.from_json(tomllib.loads(path.read_text(encoding="utf-8")))
+        return Plan.from_json(tomllib.loads(path.read_text(encoding="utf-8-sig")))
     except FileNotFoundError as error:
         raise ValueError(f"{path}: there is no such file") from error
     except ValueError as error:

@@ -18,8 +18,9 @@ class Rate:
     lr: float
     value: Estimate | None
     """Over seeds; None where one of them ended in no number."""
-    is_stable: bool
-    """Whether none of them ended in no number, or worse than where it began. Chooses nothing: who overfits does too."""
+    runs: int
+    unstable: int
+    """How many ended in no number or, above the best rate, no further than the best one was at its first look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +35,18 @@ class RateCurve:
 
     @property
     def is_interior(self) -> bool:
-        """Whether the best has a rate on either side that was tried, so that it is one."""
-        return self.best is not None and self.rates[0].lr < self.best < self.rates[-1].lr
+        """Whether the best is better than the lowest and the highest rate that were tried. One that is level with
+        either is not: beyond that end there may be a better one."""
+        [best] = [rate.value.mean for rate in self.rates if rate.lr == self.best and rate.value] or [None]
+        ends = [rate.value.mean for rate in (self.rates[0], self.rates[-1]) if rate.value is not None]
+        return best is not None and not any(math.isclose(best, end, rel_tol=1e-9, abs_tol=1e-12) for end in ends)
 
     @property
     def highest_stable(self) -> float | None:
         """The highest rate up to which every run was stable."""
         stable = None
         for rate in self.rates:
-            if not rate.is_stable:
+            if rate.unstable:
                 break
             stable = rate.lr
         return stable
@@ -51,15 +55,21 @@ class RateCurve:
 def rate_curves(records: Sequence[Record], *, lower_is_better: bool) -> list[RateCurve]:
     """One for each arm and budget of the grid, in the order they come in."""
     grid = [record for record in records if record.phase == "grid"]
+    sign = 1 if lower_is_better else -1
     curves = []
     for arm, budget in dict.fromkeys((record.arm, record.budget) for record in grid):
-        runs = [record for record in grid if (record.arm, record.budget) == (arm, budget)]
-        rates = tuple(
-            _rate(lr, [run for run in runs if run.lr == lr], lower_is_better) for lr in sorted({run.lr for run in runs})
-        )
-        sign = 1 if lower_is_better else -1
-        done = [(sign * rate.value.mean, rate.lr) for rate in rates if rate.value is not None]
-        curves.append(RateCurve(arm, budget, rates, min(done)[1] if done else None))
+        runs: dict[float, list[Record]] = {}
+        for run in sorted((run for run in grid if (run.arm, run.budget) == (arm, budget)), key=lambda run: run.lr):
+            runs.setdefault(run.lr, []).append(run)
+        values = {lr: _mean(ones) for lr, ones in runs.items()}
+        done = [(sign * value.mean, lr) for lr, value in values.items() if value is not None]
+        best = min(done)[1] if done else None
+        bar = {lr: _first_look(runs[best], sign) if best is not None and lr > best else math.inf for lr in runs}
+        rates = [
+            Rate(lr, values[lr], len(ones), sum(run.value is None or sign * run.value >= bar[lr] for run in ones))
+            for lr, ones in runs.items()
+        ]
+        curves.append(RateCurve(arm, budget, tuple(rates), best))
     return curves
 
 
@@ -78,16 +88,6 @@ def curve_for(curves: Sequence[RateCurve], arm: str, budget: int) -> RateCurve |
     return ours[max(below) if below else min(ours)]
 
 
-def unstable(record: Record, *, lower_is_better: bool) -> bool:
-    """Whether a run ended in no number, or worse than where its curve began."""
-    if record.value is None:
-        return True
-    if len(record.curve) < 2:
-        return False
-    first = record.curve[0].value
-    return record.value > first if lower_is_better else record.value < first
-
-
 def spikes(record: Record, *, lower_is_better: bool) -> int:
     """How often the dev curve jumped away from its best by more than a tenth of the way come."""
     sign = 1 if lower_is_better else -1
@@ -101,7 +101,13 @@ def spikes(record: Record, *, lower_is_better: bool) -> int:
     return count
 
 
-def _rate(lr: float, runs: Sequence[Record], lower_is_better: bool) -> Rate:
+def _mean(runs: Sequence[Record]) -> Estimate | None:
     values = [run.value for run in runs if run.value is not None]
-    is_stable = not any(unstable(run, lower_is_better=lower_is_better) for run in runs)
-    return Rate(lr, t_interval(values) if len(values) == len(runs) else None, is_stable)
+    return t_interval(values) if len(values) == len(runs) else None
+
+
+def _first_look(runs: Sequence[Record], sign: int) -> float:
+    """Where these runs were at their first look, on average; endless where that was their last."""
+    if any(len(run.curve) < 2 for run in runs):
+        return math.inf
+    return sum(sign * run.curve[0].value for run in runs) / len(runs)

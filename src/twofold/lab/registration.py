@@ -26,7 +26,7 @@ PACKAGES = ("twofold", "torch", "transformers", "numpy", "scipy")
 # Of a record's environment: what paired runs must share to have been made alike.
 SAME_FOR_PAIRS = (
     "gpu", "cpu", "threads", "runs_at_once", "python", "torch", "triton", "transformers", "numpy", "cudnn",
-    "cudnn_frontend", "choices", "code", "commit", "twofold", "data",
+    "cudnn_frontend", "choices", "code", "own_arms", "commit", "twofold", "data",
 )  # fmt: skip
 # And what every run must tell, without which nobody can check it.
 TOLD = ("date", "commit", "data")
@@ -123,7 +123,7 @@ def followed(registration: Registration, records: Sequence[Record]) -> list[str]
         *_listed("runs were not planned", (_run(key) for key in sorted(keys - asked))),
         *_wrong_rates(ours, best),
         *_listed(
-            "of the best learning rates at the edge of the grid",
+            "of the best learning rates at the edge of the grid, or level with it",
             (
                 f"{one.arm} {one.best:g} at {one.budget:,} tokens"
                 for one in curves
@@ -139,7 +139,10 @@ def followed(registration: Registration, records: Sequence[Record]) -> list[str]
             (f"{_run(one.key)} saw {one.tokens:,}" for one in ours if is_off_budget(one)),
         ),
         *_silent(ours),
-        *_early(registration, ours),
+        *_listed(
+            f"runs began before the plan was registered, {registration.registered:%Y-%m-%d %H:%M} UTC",
+            began_early(ours, registration.registered),
+        ),
         *_unlike(plan, counted(plan, ours)),
     ]
 
@@ -230,14 +233,13 @@ def _silent(records: Sequence[Record]) -> list[str]:
     )
 
 
-def _early(registration: Registration, records: Sequence[Record]) -> list[str]:
-    """Runs that began before the registration, by the date in their environment."""
-    early = (
+def began_early(records: Sequence[Record], registered: datetime | None) -> list[str]:
+    """Runs that began before a plan was registered, by the date in their environment."""
+    return [
         f"{_run(one.key)} began {began:%Y-%m-%d %H:%M}"
         for one in records
-        if (began := _began(one)) is not None and began < registration.registered
-    )
-    return _listed(f"runs began before the plan was registered, {registration.registered:%Y-%m-%d %H:%M} UTC", early)
+        if registered is not None and (began := _began(one)) is not None and began < registered
+    ]
 
 
 def _began(record: Record) -> datetime | None:

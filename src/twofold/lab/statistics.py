@@ -8,12 +8,16 @@ pairs and refuses a single one. A single pair bounds nothing, so its interval is
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from scipy import optimize, stats
 
 # All 2^n flips are looked at, in memory.
 MOST_PAIRS = 24
+# Up to so many pairs the exact test is noticeably weaker than Student's, which beyond them stands for both; and the
+# experiments that are drawn to see how much.
+FEW, DRAWS = 12, 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,26 +120,50 @@ def mcnemar_p(ours: Sequence[bool], theirs: Sequence[bool]) -> float:
 def smallest_detectable(differences: Sequence[float], threshold: float = 0.05, power: float = 0.8) -> float:
     """The true difference that such pairs would show, in its direction, in 80 % of experiments.
 
-    From the spread of the pairs, by the power of the paired t test at the highest level up to the threshold that the
-    exact test of so many pairs can have. Endless where no such level exists, and for a single pair.
+    From the spread of the pairs, taken for normal: the difference at which Student's interval excludes zero and the
+    exact test agrees, which is what a verdict asks for. Endless where no p of so many pairs is small enough, and for a
+    single pair.
     """
     found = _checked(differences)
     if not 0 < threshold < 1 or not threshold < power < 1:
         raise ValueError(f"threshold must be between 0 and 1, power above it and below 1, got {threshold} and {power}")
     pairs, spread = len(found), float(found.std(ddof=1)) if len(found) > 1 else math.inf
-    # p is a multiple of 2 / 2^n; the slack is for thresholds that are such a multiple but for rounding.
-    step = smallest_p(min(pairs, 50))
-    level = math.floor(threshold / step + 1e-9) * step
-    if pairs == 1 or level == 0:
+    # The slack is for thresholds that are a p of the exact test but for rounding.
+    if pairs == 1 or smallest_p(min(pairs, 50)) > threshold * (1 + 1e-9):
         return math.inf
-    edge = stats.t.ppf(1 - level / 2, pairs - 1)
-
-    def excess(shift: float) -> float:
-        return float(stats.nct.sf(edge, pairs - 1, shift)) - power
-
+    edge = float(stats.t.ppf(1 - threshold / 2, pairs - 1))
     # In standard errors; at twice the edge and more the power is 1.
-    shift = optimize.root_scalar(excess, bracket=(0.0, 2 * float(edge) + 8.0)).root
-    return float(shift) * spread / math.sqrt(pairs)
+    bracket = (0.0, 2 * edge + 8.0)
+    shift = float(optimize.root_scalar(lambda one: stats.nct.sf(edge, pairs - 1, one) - power, bracket=bracket).root)
+    if pairs <= FEW:
+        shift = _shift_for_both(shift, pairs, threshold, power)
+    return shift * spread / math.sqrt(pairs)
+
+
+def _shift_for_both(least: float, pairs: int, threshold: float, power: float) -> float:
+    """The shift in standard errors at which both tests agree as often as `power` says; one of them does at `least`.
+
+    Drawn, since nobody has a formula for the exact test's power; always the same draws.
+    """
+    noise = np.random.default_rng(0).standard_normal((DRAWS, pairs))
+    # The mirror image of a flip is as far from zero, so the first sign stays.
+    signs = np.array([(1, *rest) for rest in product((1, -1), repeat=pairs - 1)], dtype=float)
+    edge = stats.t.ppf(1 - threshold / 2, pairs - 1)
+
+    def seen(shift: float) -> float:
+        drawn = noise + shift / math.sqrt(pairs)
+        sums = drawn.sum(1)
+        is_clear = sums > edge * drawn.std(1, ddof=1) * math.sqrt(pairs)
+        p = np.mean(np.abs(drawn[is_clear] @ signs.T) >= sums[is_clear, None] * (1 - 1e-12), axis=1)
+        return float(np.sum(p <= threshold * (1 + 1e-9))) / DRAWS
+
+    low, high = 0.0, 2 * least
+    while seen(high) < power:
+        high *= 2
+    while high - low > 1e-3 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if seen(middle) < power else (low, middle)
+    return high
 
 
 def standardised_effect(differences: Sequence[float]) -> float:

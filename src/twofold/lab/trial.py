@@ -22,7 +22,7 @@ from transformers import PreTrainedModel
 from twofold.data.digest import digest_of, digest_of_examples
 from twofold.data.hub import is_hub
 from twofold.kernels import choices
-from twofold.lab.arms import ARMS, build, config_of, parameters
+from twofold.lab.arms import ARMS, build, config_of, digest_of_own, parameters
 from twofold.lab.options import arm_of, check_metric, options_of
 from twofold.lab.part import part_of
 from twofold.lab.plan import Plan
@@ -67,6 +67,8 @@ class Laboratory:
         self.model_class = self.task.class_of(self.config)
         self.data = digest_of_examples(self.splits) if data is None else digest_of(data, self.splits)
         self.tokens_a_step = self._tokens_a_step()
+        # As they were imported, whatever becomes of their files.
+        self.own_arms = digest_of_own(arm_of(name)[0] for name in plan.arms)
         # What cannot be built is found before the first run.
         self.sizes = {name: self._parameters(name) for name in plan.arms}
         self._check_plan()
@@ -81,7 +83,8 @@ class Laboratory:
     def environment(self) -> dict[str, object]:
         """What a run that begins now would say of where and on what it is made."""
         more = {"data": self.data, "runs_at_once": self.at_once, "choices": choices.GIVEN}
-        return machine(self.device) | more
+        own = {} if self.own_arms is None else {"own_arms": self.own_arms}
+        return machine(self.device) | more | own
 
     def steps(self, budget: int) -> int:
         return max(1, round(budget / self.tokens_a_step))

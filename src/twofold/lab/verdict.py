@@ -2,11 +2,13 @@
 
 better                 the interval excludes zero after Holm, the exact test agrees, and seconds do not lose the gain
 worse                  the same on the wrong side, whatever the seconds
-no difference found    everything else, with the smallest difference that would have been seen
+no difference found    everything else, with the smallest difference that would have been seen or, where one was seen,
+                       what seconds make of it
 exploratory            what was not registered as primary, and all with fewer than 8 pairs: nothing is claimed
 not judged             runs are missing or diverged; of a primary comparison also where the best learning rate of an arm
-                       lies at the edge of the grid or the grid is not whole, runs are off their tokens, pairs were not
-                       made alike, the arm is the larger one, or its rival does not train to within what the plan says
+                       lies at the edge of the grid or is level with it, the grid is not whole or another for each arm,
+                       runs began before the plan was registered or are off their tokens, pairs were not made alike, the
+                       arm is the larger one, or its rival does not train to within what the plan says
 """
 
 import math
@@ -47,10 +49,11 @@ def judged(plan: Plan, comparison: Comparison) -> Verdict:
     match word:
         case Word.EXPLORATORY:
             rest = "; nothing is claimed"
+        case Word.NO_DIFFERENCE if _is_gain(plan, comparison):
+            rest = _lost(comparison)
         case Word.NO_DIFFERENCE:
-            rest = _lost(comparison) if _is_gain(plan, comparison) else ""
             seen = number(comparison.detectable)
-            rest += f"; a true difference of {seen} would have been seen in 80 % of such experiments"
+            rest = f"; a true difference of {seen} would have been seen in 80 % of such experiments"
         case _:
             rest = _time(comparison)
     return Verdict(word, f"{word}: {said}{rest}.")
@@ -154,9 +157,9 @@ def _time(comparison: Comparison) -> str:
 
 
 def _reaches(shortest: Shortest) -> str:
-    most = "at most " if shortest.is_censored else ""
+    fewest = ", the fewest that were tried," if shortest.is_censored else ""
     return (
-        f"reaches that end with {most}{share(shortest.token_ratio.mean)} of the tokens and "
+        f"reaches that end with {share(shortest.token_ratio.mean)} of the tokens{fewest} and "
         f"{share(shortest.second_ratio.mean)} of the seconds ({_seconds_interval(shortest)})"
     )
 

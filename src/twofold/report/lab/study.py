@@ -67,7 +67,7 @@ def read_study(folder: Path) -> Study:
     registration, notes = read_registration(folder), []
     plan, whole = registration.plan, read_records(folder / FILE, notes.append)
     records = counted(plan, whole)
-    comparisons = compared(plan, whole)
+    comparisons = compared(plan, whole, registration.registered)
     return Study(
         registration=registration,
         records=records,

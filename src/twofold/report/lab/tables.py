@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from twofold.lab.comparisons import Comparison
 from twofold.lab.pairs import by_budget
-from twofold.lab.rates import curve_for, spikes, unstable
+from twofold.lab.rates import curve_for, spikes
 from twofold.lab.records import Record
 from twofold.lab.statistics import Estimate, bootstrap_interval, t_interval
 from twofold.lab.verdict import interval_text, number, share
@@ -111,8 +111,9 @@ def schedules(study: Study) -> Table:
     return Table(
         "The shortest schedule to the rival's end",
         "What an arm needs to reach its rival's final value with a schedule of its own, read off between budgets: the "
-        "value lies on a straight line in the logarithm of tokens. Its time is at the pace of the largest budget. "
-        "Intervals by drawing seeds anew.",
+        "value lies on a straight line in the logarithm of tokens, which is more than a curve that flattens needs. At "
+        "most: the smallest budget is enough. Its time is at the pace of the largest budget. Intervals by drawing "
+        "seeds anew, widened for their being few.",
         ("comparison", "to reach", "tokens", "of the rival's", "time", "of the rival's"),
         rows,
     )
@@ -198,6 +199,7 @@ def stability(study: Study) -> Table:
         curves = [curve for curve in study.rates if curve.arm == arm]
         if not runs:
             continue
+        rates = [rate for curve in curves for rate in curve.rates]
         stable = [curve.highest_stable for curve in curves if curve.highest_stable is not None]
         tails = [run.gradient_tail for run in runs if run.gradient_tail is not None]
         rows.append(
@@ -205,16 +207,16 @@ def stability(study: Study) -> Table:
                 arm,
                 # Over budgets, the most cautious.
                 f"{min(stable):g}" if stable and len(stable) == len(curves) else NOTHING,
-                f"{sum(unstable(run, lower_is_better=lower) for run in runs)} of {len(runs)}",
+                f"{sum(rate.unstable for rate in rates)} of {sum(rate.runs for rate in rates)}",
                 str(sum(spikes(run, lower_is_better=lower) for run in runs)),
                 number(max(tails)) if tails else NOTHING,
             )
         )
     return Table(
         "Stability",
-        "The highest learning rate up to which every run of the grid was stable; runs that ended worse than they began "
-        "or in no number; jumps of the dev curve by more than a tenth of the way come; the largest gradient over the "
-        "usual one.",
+        "The highest learning rate up to which every run of the grid was stable; runs of the grid that were not: they "
+        "ended in no number or, at a higher rate than the best, no further than the best was at its first look; jumps "
+        "of the dev curve by more than a tenth of the way come, in all runs; the largest gradient over the usual one.",
         ("arm", "highest stable rate", "unstable", "spikes", "gradient tail"),
         rows,
     )
