@@ -17,6 +17,7 @@ import pytest
 from tests.lab import quick
 from twofold.cli import compare, main
 from twofold.cli.beside import BESIDE, Beside, parted
+from twofold.cli.watchers import Silent
 from twofold.lab.arms import ARMS, Arm
 from twofold.lab.records import FILE, read_records
 from twofold.lab.registration import read_registration
@@ -344,10 +345,10 @@ def test_no_more_processes_than_runs(copy, data, monkeypatch):
 
 
 def test_a_process_whose_first_one_is_gone_begins_nothing():
-    watcher = compare._Silent(parent=-1)
+    watcher = Silent(parent=-1)
     with pytest.raises(SystemExit):
         watcher.begins(None, [])
-    compare._Silent(parent=os.getppid()).begins(None, [])
+    Silent(parent=os.getppid()).begins(None, [])
 
 
 def test_one_that_starts_after_its_first_one_is_gone_does_nothing(copy, data):

@@ -8,6 +8,7 @@ import torch
 from tests.lab import quick
 from twofold.cli import beside, compare, main
 from twofold.cli.beside import BESIDE, _gpus
+from twofold.cli.watchers import span
 from twofold.lab.arms import ARMS
 from twofold.lab.plan import read_plan
 from twofold.lab.trial import Laboratory
@@ -170,7 +171,7 @@ def test_it_is_known_whether_less_is_better(task):
 
 @pytest.mark.parametrize(("seconds", "told"), [(5, "5 s"), (100, "2 min"), (7200, "2.0 h")])
 def test_spans(seconds, told):
-    assert compare._span(seconds) == told
+    assert span(seconds) == told
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples" / "plans").glob("*.toml")), ids=lambda path: path.stem)

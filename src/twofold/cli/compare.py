@@ -3,9 +3,8 @@
 import json
 import os
 import shlex
-import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -14,6 +13,7 @@ from twofold.cli import say, say_json, warn
 from twofold.cli.arguments import parse
 from twofold.cli.beside import Beside, parted
 from twofold.cli.pool import pool
+from twofold.cli.watchers import Lines, Quiet, Silent
 from twofold.tasks import TASKS
 
 USAGE = """usage: twofold compare TASK [--arms NAME ...] [--seeds N] [--lrs RATE ...] ...
@@ -217,7 +217,7 @@ def _compare(task: str, chosen: Compare, words: list[str], loaded: Collection[st
         register(plan, chosen.out)
         check_data(lab, done, chosen.out)
         beside.start()
-        watcher = _Silent(parent) if parent else _Quiet(beside) if chosen.json else _Lines(beside, plan)
+        watcher = Silent(parent) if parent else Quiet(beside) if chosen.json else Lines(beside, plan)
         work(lab, chosen.out, watcher)
     except Stopped as stop:
         if not parent:
@@ -341,69 +341,3 @@ def _option(word: str) -> tuple[str, Any]:
         return name, json.loads(value)
     except ValueError:
         return name, value
-
-
-@dataclass
-class _Silent:
-    """For a process beside another: it says nothing, and once that one is gone it begins nothing."""
-
-    parent: int
-
-    def begins(self, key: Any, left: Sequence[Any]) -> None:
-        if os.getppid() != self.parent:
-            raise SystemExit(1)
-
-    def ended(self, record: Any) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-
-@dataclass
-class _Quiet:
-    """Says only what went wrong beside it."""
-
-    beside: Beside
-
-    def begins(self, key: Any, left: Sequence[Any]) -> None:
-        self.beside.tell()
-
-    def ended(self, record: Any) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-
-@dataclass
-class _Lines(_Quiet):
-    """Two lines for every run, with the time that all the rest takes if it goes on like this."""
-
-    plan: Any
-    began: float = field(default_factory=time.monotonic)
-    at_first: int | None = None
-
-    def begins(self, key: Any, left: Sequence[Any]) -> None:
-        super().begins(key, left)
-        rest = self._tokens(left)
-        self.at_first = self.at_first or rest
-        # Others work too, so what counts is how fast the rest gets less.
-        done = self.at_first - rest
-        span = f"; all done in about {_span((time.monotonic() - self.began) / done * rest)}" if done else ""
-        told = f"{key.phase} {key.arm}, rate {key.lr:g}, seed {key.seed}, {key.budget:,} tokens"
-        warn(f"{told} ({len(left)} of the {key.phase} to go{span})")
-
-    def ended(self, record: Any) -> None:
-        value = "diverged" if record.value is None else f"{record.value:.4f}"
-        warn(f"  {record.metric} {value}")
-
-    def note(self, text: str) -> None:
-        warn(text)
-
-    def _tokens(self, left: Sequence[Any]) -> int:
-        """Of all that is to be done; after the grid, what is compared."""
-        later = sum(self.plan.budgets) * len(self.plan.seeds) * len(self.plan.arms) if left[0].phase == "grid" else 0
-        return sum(key.budget for key in left) + later
-
-
-def _span(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
