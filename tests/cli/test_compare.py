@@ -146,7 +146,8 @@ def test_register_then_run(data, tmp_path, capsys):
     assert main(going_on(data, out)) == 0
     said = capsys.readouterr().out
     # Nothing is wrong but that two steps are too few to say which rate is best.
-    assert said.startswith("not judged: the best learning rate is at the edge of the grid, or level with it (")
+    why = "the best learning rate is at the edge of the grid, or level with it ("
+    assert said.startswith(f"not judged: of split_kv against standard, {why}")
     assert said.endswith("24 runs\n")
     departures = read_study(out).departures
     assert departures

@@ -14,6 +14,7 @@ from twofold.lab.statistics import Estimate, holm, sign_flip_p, smallest_detecta
 from twofold.lab.verdict import Word, interval_text, judged, number, overview
 
 SPLIT = "split_kv matched"
+UNJUDGED = f"not judged: of {SPLIT} against standard, "
 
 
 def one_budget(**changes):
@@ -144,8 +145,10 @@ class TestWords:
         assert against_standard.word is Word.BETTER
         assert against_rival.word is word
         if word is Word.NOT_JUDGED:
-            told = "not judged: a rival does not train to within 0.05 of standard (exclusive ends 0.2 behind)."
-            assert against_rival.sentence == told
+            assert against_rival.sentence == (
+                f"not judged: of {SPLIT} against exclusive, "
+                "a rival does not train to within 0.05 of standard (exclusive ends 0.2 behind)."
+            )
         unasked = plan(budgets=(1000,), **both)
         assert judged(unasked, compared(unasked, [*grid(unasked), *runs(CLEAR), *rival])[1]).word is not Word.NOT_JUDGED
 
@@ -179,7 +182,7 @@ class TestWords:
         found = verdict(plan, edge)
         assert found.word is Word.NOT_JUDGED
         why = "the best learning rate is at the edge of the grid, or level with it"
-        assert found.sentence == f"not judged: {why} ({arm} 0.0005)."
+        assert found.sentence == f"{UNJUDGED}{why} ({arm} 0.0005)."
         # What claims nothing may still be looked at.
         assert verdict(replace(plan, exploratory=True), edge).word is Word.EXPLORATORY
 
@@ -190,7 +193,7 @@ class TestWords:
         ours = [replace(one, lr=picked) if one.arm == SPLIT else one for one in runs(CLEAR)]
         found = verdict(one_budget(), level + ours)
         why = "the best learning rate is at the edge of the grid, or level with it"
-        assert found.sentence == f"not judged: {why} ({SPLIT} {picked:g})."
+        assert found.sentence == f"{UNJUDGED}{why} ({SPLIT} {picked:g})."
 
     def test_a_grid_that_one_arm_alone_was_given_more_of_is_not_judged(self):
         asked = one_budget()
@@ -198,7 +201,7 @@ class TestWords:
         assert verdict(asked, [*grid(asked), *more, *runs(CLEAR)]).word is Word.BETTER
         for one in more:
             found = verdict(asked, [*grid(asked), one, *runs(CLEAR)])
-            assert found.sentence == "not judged: the grid is another for each arm (0.008 seed 8)."
+            assert found.sentence == f"{UNJUDGED}the grid is another for each arm (0.008 seed 8)."
 
     def test_runs_from_before_the_plan_are_not_judged(self):
         began = datetime.fromisoformat(ENVIRONMENT["date"])
@@ -207,7 +210,7 @@ class TestWords:
             found = judged(one_budget(), compared(one_budget(), whole, registered)[0])
             assert found.word is word
         assert found.sentence.startswith(
-            f"not judged: runs began before the plan was registered (grid standard seed 8 lr 0.0005 at 1,000 tokens "
+            f"{UNJUDGED}runs began before the plan was registered (grid standard seed 8 lr 0.0005 at 1,000 tokens "
             f"began {began:%Y-%m-%d %H:%M}; "
         )
 
@@ -217,13 +220,13 @@ class TestWords:
         for gone in (whole[-1], whole[0]):
             part = [one for one in whole if one != gone]
             found = verdict(one_budget(), [*part, *runs(CLEAR)])
-            assert found.sentence.startswith(f"not judged: runs of the grid are missing ({gone.arm} {gone.lr:g})")
+            assert found.sentence.startswith(f"{UNJUDGED}runs of the grid are missing ({gone.arm} {gone.lr:g})")
         assert "runs of the grid are missing" in judged(one_budget(), compared(one_budget(), runs(CLEAR))[0]).sentence
 
     def test_runs_off_their_tokens_are_not_judged(self):
         broken = [replace(one, tokens=980) if (one.arm, one.seed) == ("standard", 3) else one for one in runs(CLEAR)]
         assert verdict(one_budget(), broken).sentence == (
-            "not judged: runs did not see the tokens of their budget (standard seed 3 saw 980 of 1,000)."
+            f"{UNJUDGED}runs did not see the tokens of their budget (standard seed 3 saw 980 of 1,000)."
         )
         slack = [replace(one, tokens=995) for one in runs(CLEAR)]
         assert verdict(one_budget(), slack).word is Word.BETTER
@@ -233,7 +236,7 @@ class TestWords:
         size = runs(CLEAR)[0].parameters
         larger = [replace(one, parameters=2 * size) if one.arm == SPLIT else one for one in runs(CLEAR)]
         assert verdict(one_budget(), larger).sentence == (
-            f"not judged: the arm has more parameters than its rival ({2 * size:,} to {size:,})."
+            f"{UNJUDGED}the arm has more parameters than its rival ({2 * size:,} to {size:,})."
         )
         # One of them is enough.
         once = [replace(one, parameters=2 * size) if one.key == runs(CLEAR)[1].key else one for one in runs(CLEAR)]

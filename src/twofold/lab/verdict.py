@@ -89,15 +89,16 @@ def share(ratio: float) -> str:
 
 def _why_not_judged(comparison: Comparison) -> str | None:
     pairs = comparison.pairs
+    which = f"of {pairs.arm} against {pairs.against}, "
     if pairs.diverged:
         names = ", ".join(f"{arm} seed {seed}" for arm, seed in pairs.diverged)
-        return f"of {pairs.arm} against {pairs.against}, these runs diverged: {names}"
+        return f"{which}these runs diverged: {names}"
     if comparison.lost:
         return f"{' and '.join(comparison.lost)} diverged at every rate of the grid"
     if not comparison.is_whole:
         return f"{len(pairs.runs)} of {comparison.planned} pairs of {pairs.arm} and {pairs.against} are there"
     # Where nothing is claimed, it is enough that the report names them.
-    return "; ".join(comparison.flaws) if comparison.is_primary and comparison.flaws else None
+    return which + "; ".join(comparison.flaws) if comparison.is_primary and comparison.flaws else None
 
 
 def _word(plan: Plan, comparison: Comparison) -> Word:
