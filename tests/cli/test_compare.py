@@ -481,9 +481,14 @@ def test_an_arm_that_was_changed_does_no_run_whose_other_half_was_made_by_the_ol
     done = (out / FILE).read_bytes().splitlines(keepends=True)
     (out / FILE).write_bytes(b"".join(done[:-1]))
     capsys.readouterr()
-    own.write_text(OWN + "# changed", encoding="utf-8")
-    assert again(own, *going_on(data, out)) == 2
-    assert "own_arms" in capsys.readouterr().err
+    # Of the same size, and at once: what was compiled of the old one is not taken for it.
+    for changed in (
+        OWN + "# changed",
+        OWN.replace("Mine(Gated)", "Mine(Tied) ").replace("import Gated", "import Tied "),
+    ):
+        own.write_text(changed, encoding="utf-8")
+        assert again(own, *going_on(data, out)) == 2
+        assert "has runs of another version of your own arms" in capsys.readouterr().err
     own.write_text(OWN, encoding="utf-8")
     assert again(own, *going_on(data, out)) == 0
     assert runs(out) == len(done)
@@ -501,11 +506,15 @@ def test_several_processes_need_the_file(own, data, tmp_path, monkeypatch, capsy
     ("code", "said"),
     [
         (None, "must be a Python file with arms in it"),
-        ("", "must have an Arm of its own, such as: mine = Arm("),
+        ("", "must have an Arm of its own by a name at its top, such as: mine = Arm("),
         ("from twofold.lab.arms import ARMS", "must have an Arm of its own"),
         ("1 / 0", "could not be run: ZeroDivisionError: division by zero"),
         ("a b", "could not be run: SyntaxError: invalid syntax"),
         (OWN.replace('"mine"', '"gated"'), "name must be another than 'gated', which is an arm already"),
+        (f"{OWN}more = Arm(name='mine', source='me')", "name must be another than 'mine', which is an arm already"),
+        (OWN.replace('"mine"', '"mine:raw"'), "name must be a line without a colon, got 'mine:raw'"),
+        (OWN.replace('"mine"', r'"mi\nne"'), r"name must be a line without a colon, got 'mi\nne'"),
+        ("raise SystemExit(0)", "could not be run: SystemExit: 0"),
     ],
 )
 def test_a_file_without_an_arm_gets_a_line(code, said, own, tmp_path, capsys):

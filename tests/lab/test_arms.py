@@ -17,7 +17,7 @@ import twofold
 from tests.lab.small import CALCULATIONS, FAMILIES, VOCABULARY, batch, shaken, standard, tokens
 from twofold.attention.rotary import Rotary
 from twofold.lab import rivals
-from twofold.lab.arms import ARMS, Arm, build, config_of, digest_of_own, parameters, register
+from twofold.lab.arms import ARMS, Arm, Wide, build, config_of, digest_of_own, parameters, register
 from twofold.models import CaptionerConfig, CaptionerForConditionalGeneration, DecoderForCausalLM, RecurrentConfig
 from twofold.models.layers import PARTS, SelfAttention
 
@@ -354,10 +354,35 @@ class TestOwn:
         assert len(set(made)) == 4
         assert digest() == made[0]
         assert digest(source="somebody else") == made[0]
+        assert digest(can_match=False) != made[0]
         monkeypatch.delitem(sys.modules, "mine_of_a_test")
 
+    def test_an_arm_of_this_package_s_parts_has_a_digest_as_well(self):
+        parts = [rivals.Gated, rivals.Exclusive]
+        found = {digest_of_own([Arm(name="gated", source="me", attention=part)]) for part in parts}
+        assert len(found | {None}) == 3
+        assert digest_of_own([Wide(name="wide", source="me")]) != digest_of_own([Arm(name="wide", source="me")])
+
+    def test_a_base_beside_it_is_in_its_digest(self, tmp_path, monkeypatch):
+        def digest(extra=""):
+            (tmp_path / "base_of_a_test.py").write_text(f"{OWN}{extra}")
+            monkeypatch.delitem(sys.modules, "base_of_a_test", raising=False)
+
+            class Further(import_module("base_of_a_test").Mine):
+                pass
+
+            return digest_of_own([Arm(name="mine", source="me", attention=Further)])
+
+        monkeypatch.syspath_prepend(tmp_path)
+        assert digest() == digest() != digest("# more")
+        monkeypatch.delitem(sys.modules, "base_of_a_test")
+
+    def test_fields_are_what_a_configuration_can_say(self):
+        with pytest.raises(ValueError, match=r"fields of an arm must be what JSON can say, .* of type object"):
+            digest_of_own([Arm(name="mine", source="me", fields={"init": object()})])
+
     def test_what_stands_in_no_file_is_refused(self):
-        told: dict = {}
+        told: dict = {"__name__": "nowhere"}
         exec(OWN, told)  # noqa: S102
         with pytest.raises(ValueError, match="arm 'mine' must stand in a file, so that runs can say what made them"):
             digest_of_own([Arm(name="mine", source="me", attention=told["Mine"])])

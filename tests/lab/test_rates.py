@@ -1,5 +1,7 @@
 """The grid: which rate is best, whether it is one, and what was too high."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.lab.made_up import RATES, plan, record, records
@@ -48,7 +50,7 @@ def test_the_mean_over_seeds_decides():
         # With an end of the grid it is none: beyond that end there may be a better one.
         ((2.0, 1.0, 2.0, 1.0), RATES[1], False),
         ((1.0, 2.0, 1.0, 3.0), RATES[0], False),
-        ((2.0, 0.1 + 0.2, 2.0, 0.3), RATES[3], False),
+        ((2.0, 0.3, 2.0, 0.1 + 0.2), RATES[1], False),
         # Where an end came to nothing, there is nothing beyond it.
         ((2.0, 1.0, 1.0, None), RATES[1], True),
         ((2.0,), RATES[0], False),
@@ -87,6 +89,21 @@ def test_who_overfits_is_stable():
     runs = [looked(3.0, 2.0, RATES[0]), looked(2.1, 2.2, RATES[1])]
     (one,) = rate_curves(runs, lower_is_better=True)
     assert [rate.unstable for rate in one.rates] == [0, 0]
+
+
+def test_the_best_itself_is_stable_whatever_it_began_with():
+    runs = [looked(3.0, 2.5, RATES[0]), looked(1.5, 2.0, RATES[1]), looked(1.5, 2.1, RATES[2])]
+    (one,) = rate_curves(runs, lower_is_better=True)
+    assert (one.best, [rate.unstable for rate in one.rates]) == (RATES[1], [0, 0, 1])
+
+
+def test_where_the_best_began_is_the_mean_over_its_seeds():
+    runs = [looked(3.0, 2.0, RATES[0], 0), looked(4.0, 2.0, RATES[0], 1)]
+    runs += [looked(5.0, 3.4, RATES[1], 0), looked(5.0, 3.6, RATES[1], 1)]
+    assert rate_curves(runs, lower_is_better=True)[0].rates[1].unstable == 1
+    # Nobody knows where one began that has no look but its last.
+    unknown = [replace(runs[0], curve=runs[0].curve[1:]), *runs[1:]]
+    assert rate_curves(unknown, lower_is_better=True)[0].rates[1].unstable == 0
 
 
 def test_of_several_seeds_each_counts():

@@ -238,6 +238,17 @@ class TestFollowed:
             "grid standard seed 0 lr 0.008 at 1,000,000 tokens"
         ]
 
+    def test_a_seed_that_is_compared_chooses_no_rate(self):
+        """However good it is at the highest rate."""
+        best = {"seed": 0, "value": 0.0, "curve": ()}
+        added = [replace(one, **best) for one in records(plan()) if (one.phase, one.lr) == ("grid", 4e-3)]
+        (said,) = self.departures([*records(plan()), *added])
+        assert said.startswith("9 runs were not planned: grid exclusive seed 0 lr 0.004 at 1,000,000 tokens; ")
+        assert counted(plan(), [*records(plan()), *added]) == records(plan())
+        # Another seed that was added to the grid does.
+        more = [replace(one, seed=9) for one in added]
+        assert len(counted(plan(), [*records(plan()), *more])) == 3 * 4 * 3 + len(more)
+
     def test_another_rate_than_the_best(self):
         whole = records(plan())
         odd = [replace(one, lr=4e-3) if one.key == whole[-1].key else one for one in whole]
@@ -288,7 +299,8 @@ class TestFollowed:
             for one in records(plan())
         ]
         usual = ENVIRONMENT.get(name)
-        assert self.departures(odd) == [
+        own = ["2 versions of arms that are not of this package made the runs: None; another"]
+        assert self.departures(odd) == (own if name == "own_arms" else []) + [
             "2 differences in how primary pairs were made: "
             f"split_kv matched / standard seed 7 at {budget:,} tokens: {name} another / {usual}; "
             f"split_kv matched / exclusive seed 7 at {budget:,} tokens: {name} another / {usual}"

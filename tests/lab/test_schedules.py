@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from tests.lab.made_up import BUDGETS, plan, record, records
 from twofold.lab.pairs import paired
 from twofold.lab.records import Point
-from twofold.lab.schedules import Clock, clock, shortest_schedule
+from twofold.lab.schedules import Clock, _estimate, clock, shortest_schedule
 from twofold.lab.statistics import t_interval
 
 # Loss falls by 1 with each tenfold of tokens, seconds are tokens / 10.
@@ -84,6 +85,15 @@ def test_the_interval_is_over_seeds():
     # Where some draws never get there, the interval has no upper end.
     assert found(runs(gain=0.05, spread=0.2)).tokens.high == math.inf
     assert not found(runs(gain=0.5, seeds=1), seeds=(0,)).tokens.is_bounded
+
+
+@pytest.mark.parametrize("count", [3, 8])
+def test_draws_of_a_few_seeds_are_taken_further_out(count):
+    """By what Student's t has more than the normal, and by what draws from a few spread less than what those are of."""
+    draws = stats.norm.ppf((np.arange(100_000) + 0.5) / 100_000)
+    found = _estimate(0.0, draws, count)
+    reach = stats.t.ppf(0.975, count - 1) * math.sqrt(count / (count - 1))
+    assert (found.low, found.high) == pytest.approx((max(-reach, draws[0]), min(reach, draws[-1])), rel=1e-2)
 
 
 @pytest.mark.parametrize("seeds", [8, 20])

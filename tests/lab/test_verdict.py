@@ -200,8 +200,9 @@ class TestWords:
         more = [record(name, 8, 8e-3, 1000, "grid", value=5.0, curve=()) for name in asked.arms]
         assert verdict(asked, [*grid(asked), *more, *runs(CLEAR)]).word is Word.BETTER
         for one in more:
-            found = verdict(asked, [*grid(asked), one, *runs(CLEAR)])
-            assert found.sentence == f"{UNJUDGED}the grid is another for each arm (0.008 seed 8)."
+            for added in (one, replace(one, lr=1e-3, budget=500)):
+                found = verdict(asked, [*grid(asked), added, *runs(CLEAR)])
+                assert found.sentence == f"{UNJUDGED}the grid is another for each arm ({added.lr:g} seed 8)."
 
     def test_runs_from_before_the_plan_are_not_judged(self):
         began = datetime.fromisoformat(ENVIRONMENT["date"])
@@ -213,6 +214,28 @@ class TestWords:
             f"{UNJUDGED}runs began before the plan was registered (grid standard seed 8 lr 0.0005 at 1,000 tokens "
             f"began {began:%Y-%m-%d %H:%M}; "
         )
+
+    @pytest.mark.parametrize("date", [None, "yesterday"])
+    def test_runs_that_do_not_say_when_they_began_are_not_judged(self, date):
+        began = datetime.fromisoformat(ENVIRONMENT["date"])
+        undated = {name: told for name, told in (ENVIRONMENT | {"date": date}).items() if told is not None}
+        whole = [*grid(one_budget()), *runs(CLEAR)]
+        whole[-1] = replace(whole[-1], environment=undated)
+        found = judged(one_budget(), compared(one_budget(), whole, began)[0])
+        which = f"final {SPLIT} seed 7 lr 0.001 at 1,000 tokens"
+        assert found.sentence == f"{UNJUDGED}runs do not say when they began ({which})."
+
+    def test_arms_of_several_versions_are_not_judged(self):
+        """Not even where both halves of each pair are of one."""
+
+        def made(one, version):
+            return replace(one, environment=one.environment | {"own_arms": version})
+
+        whole = [*grid(one_budget()), *runs(CLEAR)]
+        assert verdict(one_budget(), [made(one, "a") for one in whole]).word is Word.BETTER
+        for first in (lambda one: one.phase == "grid", lambda one: one.seed < 4):
+            found = verdict(one_budget(), [made(one, "a" if first(one) else "b") for one in whole])
+            assert found.sentence == f"{UNJUDGED}arms of one's own are of several versions (a; b)."
 
     def test_without_its_whole_grid_nothing_is_judged(self):
         whole = grid(one_budget())
@@ -318,16 +341,33 @@ class TestHolm:
 
     def test_equal_ps_get_the_same_level(self):
         both = plan(budgets=(1000,))
-        first, second, _ = compared(both, self.two(CLEAR, CLEAR[::-1]))
+        first, second, _ = compared(both, grid(both) + self.two(CLEAR, CLEAR[::-1]))
         assert first.p == second.p
         assert first.adjusted_confidence == second.adjusted_confidence == 0.975
 
     def test_what_is_missing_counts_as_nothing_found(self):
         both = plan(budgets=(1000,))
-        first, second, _ = compared(both, [one for one in self.two(CLEAR, VAGUE) if one.arm != "exclusive"])
+        there = grid(both) + self.two(CLEAR, VAGUE)
+        first, second, _ = compared(both, [one for one in there if (one.phase, one.arm) != ("final", "exclusive")])
         assert first.adjusted_p == 2 * first.p
         assert (second.p, second.adjusted_p, second.difference, second.detectable) == (None, None, None, math.inf)
         assert judged(both, second).word is Word.NOT_JUDGED
+
+    def test_what_is_not_judged_counts_as_nothing_found(self):
+        """Or a rival that does not work would halve what the other comparison is adjusted by."""
+        both = plan(budgets=(1000,), rivals_within=0.05)
+        lame = [replace(one, value=one.value + 1) if one.arm == "exclusive" else one for one in self.two(CLEAR, VAGUE)]
+        first, second, _ = compared(both, grid(both) + lame)
+        assert judged(both, second).word is Word.NOT_JUDGED
+        assert second.p == sign_flip_p(second.pairs.differences)
+        assert (first.adjusted_p, second.adjusted_p) == (2 * first.p, None)
+        assert first.adjusted_confidence == 0.975
+
+    def test_what_would_have_been_seen_is_adjusted_as_well(self):
+        both = plan(budgets=(1000,))
+        first, second, other = compared(both, grid(both) + self.two(CLEAR, VAGUE))
+        for one, threshold in ((first, 0.025), (second, 0.025), (other, 0.05)):
+            assert one.detectable == smallest_detectable(one.pairs.differences, threshold)
 
 
 class TestWholeExperiments:

@@ -1,5 +1,6 @@
 """The report of a comparison: right, whole, and well-formed whatever is missing."""
 
+import json
 import re
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -9,6 +10,7 @@ import pytest
 from tests.lab.made_up import ARMS, plan, record, records
 from twofold.lab.records import append
 from twofold.lab.registration import register
+from twofold.lab.verdict import Word
 from twofold.report.lab.page import lab_page, write_report
 from twofold.report.lab.study import read_study
 from twofold.report.lab.tables import tables
@@ -70,6 +72,15 @@ def test_tables_say_what_the_numbers_are(whole):
     assert found["Stability"]["standard"] == ("0.004", "0 of 12", "0", "4.00")
     assert found["Environment"]["gpu"] == ("NVIDIA H200",)
     assert found["The shortest schedule to the rival's end"]["split_kv matched − standard"][1] == "17.3M"
+
+
+def test_runs_from_before_the_registration_of_a_folder_are_not_judged(tmp_path):
+    folder = filled(tmp_path, plan(), records(plan()))
+    assert read_study(folder).verdicts[0].word is Word.BETTER
+    told = json.loads((folder / "registration.json").read_text(encoding="utf-8"))
+    told["registered"] = "2026-11-21T00:00:00+00:00"
+    (folder / "registration.json").write_text(json.dumps(told), encoding="utf-8")
+    assert "runs began before the plan was registered" in read_study(folder).verdicts[0].sentence
 
 
 def test_rates_that_were_chosen_on_shorter_runs_are_told(tmp_path, whole):

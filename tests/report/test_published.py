@@ -22,6 +22,18 @@ def test_a_report_is_what_its_records_say(report):
     assert report.read_text(encoding="utf-8") == lab_text(study, figures(study))
 
 
+def test_the_table_calls_better_or_worse_what_the_reports_do():
+    rows = re.findall(
+        r"^\| \[([\w-]+)\]\(.*?\) \|.*?\|(.*)\|$", (RESULTS / "README.md").read_text(encoding="utf-8"), re.M
+    )
+    told = {name: text for name, text in rows if (RESULTS / name / "report.md").exists()}
+    assert len(told) >= 15
+    for name, text in told.items():
+        report = (RESULTS / name / "report.md").read_text(encoding="utf-8")
+        said = set(re.findall(r"\*\*(better|worse)\*\*", text))
+        assert (name, said) == (name, set(re.findall(r"^\*\*(better|worse)\*\*", report, re.M)))
+
+
 def test_quoted_verdicts_are_those_of_reports():
     page = " ".join((RESULTS / "README.md").read_text(encoding="utf-8").split())
     told = " ".join(report.read_text(encoding="utf-8").replace("\\", "") for report in REPORTS)

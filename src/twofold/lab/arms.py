@@ -6,12 +6,13 @@ or both. `build` makes its model, paired with those of all other arms by the see
 
 import hashlib
 import inspect
+import json
 import sys
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -89,6 +90,10 @@ _ALL = (
     _rival("linear_path", rivals.LinearPath, CONTROL),
 )
 ARMS: dict[str, Arm] = {arm.name: arm for arm in _ALL}
+# Of arms that were loaded from a file, what that file was.
+LOADED: dict[str, str] = {}
+# Packages of which a record tells the code or the version.
+NAMED_IN_RECORDS = ("twofold", "torch", "transformers")
 
 
 def build(
@@ -142,25 +147,30 @@ def register(arm: Arm) -> None:
 
 def load_arms(path: Path) -> list[str]:
     """Run a Python file, and make every `Arm` in it known by its name to comparisons. Returns the names."""
-    spec = spec_from_file_location(f"arms_of_{path.stem}", path)
-    if spec is None or spec.loader is None or not path.is_file():
+    if not path.is_file():
         raise ValueError(f"{path} must be a Python file with arms in it")
-    module = module_from_spec(spec)
+    code, module = path.read_bytes(), ModuleType(f"arms_of_{path.stem}")
+    module.__file__ = str(path)
     # Where a class looks for the module that it is of.
-    sys.modules[spec.name] = module
+    sys.modules[module.__name__] = module
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:
+        # Not by import, which may take what an earlier version was compiled to.
+        exec(compile(code, path, "exec"), vars(module))  # noqa: S102 (the user's own file, named by the user)
+    except (Exception, SystemExit) as error:
         raise ValueError(f"{path} could not be run: {type(error).__name__}: {error}") from error
-    found = {one.name: one for one in vars(module).values() if isinstance(one, Arm) and ARMS.get(one.name) is not one}
+    found = [one for one in vars(module).values() if isinstance(one, Arm) and ARMS.get(one.name) is not one]
     if not found:
-        raise ValueError(f"{path} must have an Arm of its own, such as: mine = Arm(name='mine', ...)")
-    for name, arm in found.items():
-        if name in ARMS:
-            raise ValueError(f"{path}: name must be another than {name!r}, which is an arm already")
+        raise ValueError(
+            f"{path} must have an Arm of its own by a name at its top, such as: mine = Arm(name='mine', ...)"
+        )
+    for arm in found:
+        if ARMS.get(arm.name, arm) is not arm:
+            raise ValueError(f"{path}: name must be another than {arm.name!r}, which is an arm already")
+        if not arm.name.isprintable() or not arm.name.strip() or ":" in arm.name:
+            raise ValueError(f"{path}: name must be a line without a colon, got {arm.name!r}")
         register(arm)
-        ARMS[name] = arm
-    return list(found)
+        ARMS[arm.name], LOADED[arm.name] = arm, hashlib.sha256(code).hexdigest()
+    return list(dict.fromkeys(arm.name for arm in found))
 
 
 def is_own(arm: Arm) -> bool:
@@ -169,16 +179,33 @@ def is_own(arm: Arm) -> bool:
 
 
 def digest_of_own(arms: Iterable[Arm]) -> str | None:
-    """What arms that are not of this package are made of, in a few letters; None where all are of it."""
-    made = sorted(repr((arm.name, sorted(arm.fields.items()), _sources(arm))) for arm in arms if is_own(arm))
-    return hashlib.sha256("\0".join(made).encode()).hexdigest()[:16] if made else None
+    """What arms that are not of this package are made of, in a few letters; None where all are of it.
 
-
-def _sources(arm: Arm) -> list[str]:
-    """The files that the arm's classes stand in, whole: a class may use anything that is beside it."""
-    kinds = [kind for kind in (type(arm), arm.attention) if kind.__module__.partition(".")[0] != "twofold"]
+    That is what an arm says of itself, the file that it was loaded from, and those its classes stand in.
+    """
+    own = sorted((arm for arm in arms if is_own(arm)), key=lambda arm: arm.name)
+    made = [[arm.name, arm.can_match, dict(arm.fields), LOADED.get(arm.name), _classes(arm)] for arm in own]
     try:
-        return sorted({Path(inspect.getfile(kind)).read_text(encoding="utf-8") for kind in kinds})
+        told = json.dumps(made, sort_keys=True)
+    except TypeError as error:
+        raise ValueError(
+            f"fields of an arm must be what JSON can say, for they go into config.json: {error}"
+        ) from error
+    return hashlib.sha256(told.encode()).hexdigest()[:16] if made else None
+
+
+def _classes(arm: Arm) -> list[list[str]]:
+    """The classes that an arm is made of, and the code of those whose package a record does not tell of."""
+    kinds = dict.fromkeys((*type(arm).__mro__, *arm.attention.__mro__))
+    return [[kind.__module__, kind.__qualname__, _code_beside(arm, kind)] for kind in kinds]
+
+
+def _code_beside(arm: Arm, kind: type) -> str:
+    """The file a class stands in, whole, for it may use anything that is beside it; in a few letters."""
+    if kind.__module__.partition(".")[0] in (*NAMED_IN_RECORDS, *sys.stdlib_module_names):
+        return ""
+    try:
+        return hashlib.sha256(Path(inspect.getfile(kind)).read_bytes()).hexdigest()
     except (OSError, TypeError) as error:
         raise ValueError(f"arm {arm.name!r} must stand in a file, so that runs can say what made them") from error
 

@@ -17,10 +17,10 @@ from typing import Any, Protocol
 
 from twofold.disk import taken
 from twofold.lab.plan import Plan
-from twofold.lab.rates import curve_for, rate_curves, rate_for
+from twofold.lab.rates import curve_for, rate_for
 from twofold.lab.records import FILE as RECORDS
 from twofold.lab.records import Key, Record, append, read_records
-from twofold.lab.registration import counted, made_otherwise
+from twofold.lab.registration import counted, grid_of, made_otherwise
 from twofold.lab.trial import Laboratory
 from twofold.training.stopping import Stopped, listening
 
@@ -141,11 +141,17 @@ def _is_held(path: Path) -> bool:
 
 
 def check_data(lab: Laboratory, records: Sequence[Record], folder: Path) -> None:
-    """Raises where runs were trained on other data than this process has: nothing could be said of both together."""
+    """Raises where runs were trained on other data, or by other versions of arms of one's own, than this process has:
+    nothing could be said of both together."""
     for record in records:
         if (found := record.environment.get("data")) != lab.data:
             told = found or "they do not say which"
             raise ValueError(f"{folder} has runs on other data ({told}), got {lab.data}: give data as it was")
+        if (made := record.environment.get("own_arms")) != lab.own_arms:
+            raise ValueError(
+                f"{folder} has runs of another version of your own arms ({made}), got {lab.own_arms}: "
+                "give their file as it was, or choose another folder"
+            )
 
 
 def remaining(plan: Plan, records: Sequence[Record], note: Note = lambda text: None) -> list[Key]:
@@ -153,9 +159,7 @@ def remaining(plan: Plan, records: Sequence[Record], note: Note = lambda text: N
     done = {record.key for record in records}
     if grid := [key for key in plan.grid() if key not in done]:
         return grid
-    curves = rate_curves(
-        [one for one in records if one.experiment == plan.experiment], lower_is_better=plan.lower_is_better
-    )
+    curves = grid_of(plan, records)
     rates = {}
     for arm in plan.arms:
         for budget in plan.budgets:
@@ -168,7 +172,10 @@ def remaining(plan: Plan, records: Sequence[Record], note: Note = lambda text: N
     for arm in plan.arms:
         grid = curve_for(curves, arm, plan.end) if arm in claimed else None
         if grid is not None and grid.best is not None and not grid.is_interior:
-            note(f"the best rate of {arm}, {grid.best:g}, is at the edge of the grid: no comparison will be judged")
+            note(
+                f"the best rate of {arm}, {grid.best:g}, is at the edge of the grid, or level with it: "
+                "no comparison with it will be judged"
+            )
     return [key for key in plan.finals(rates) if key not in done]
 
 

@@ -1,14 +1,26 @@
 """Arms against each other at the end of a registered experiment, in numbers; the words are in `verdict`."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from twofold.lab.pairs import Pairs, paired
 from twofold.lab.plan import LEAST_PAIRS, Plan
-from twofold.lab.rates import curve_for, rate_curves
+from twofold.lab.rates import curve_for
 from twofold.lab.records import Record
-from twofold.lab.registration import began_early, counted, hopeless, is_larger, is_off_budget, listed, unlike
+from twofold.lab.registration import (
+    began_early,
+    counted,
+    grid_of,
+    hopeless,
+    is_larger,
+    is_off_budget,
+    listed,
+    undated,
+    unlike,
+    versions,
+)
 from twofold.lab.schedules import Clock, Shortest, clock, shortest_schedule
 from twofold.lab.statistics import MOST_PAIRS, Estimate, holm, sign_flip_p, smallest_detectable, t_interval
 
@@ -30,7 +42,7 @@ class Comparison:
     p: float | None
     """Of the exact sign-flip test; None with fewer pairs than a p is printed for, or too many for all flips."""
     adjusted_p: float | None
-    """After Holm over the primary comparisons; None where this is none of them."""
+    """After Holm over the primary comparisons; None where this is none of them, or is not judged."""
     adjusted_difference: Estimate | None
     adjusted_confidence: float | None
     """The interval at the level that Holm left for this comparison."""
@@ -55,53 +67,59 @@ def compared(plan: Plan, records: Sequence[Record], registered: datetime | None 
     """
     runs = counted(plan, records)
     claims = () if plan.exploratory else plan.primary
-    first = list(plan.primary)
     others = [(arm, plan.baseline) for arm in plan.arms if arm != plan.baseline]
-    asked = first + [pair for pair in others if pair not in first]
-    pairs = {pair: paired(runs, *pair, plan.end) for pair in asked}
-    ps = {pair: _p(found) for pair, found in pairs.items()}
-    # What is not there yet is as if nothing had been found.
-    adjusted = dict(zip(claims, holm([1.0 if (p := ps[pair]) is None else p for pair in claims]), strict=True))
-    shares = _holm_shares([ps[pair] for pair in claims])
-    levels = {pair: plan.threshold * share for pair, share in zip(claims, shares, strict=True)}
-    return [
-        _comparison(plan, runs, registered, found, ps[pair], adjusted.get(pair), levels.get(pair))
-        for pair, found in pairs.items()
-    ]
+    found = [_comparison(plan, runs, registered, *pair) for pair in dict.fromkeys((*plan.primary, *others))]
+    primary = [one for one in found if (one.pairs.arm, one.pairs.against) in claims]
+    return [*_after_holm(plan, primary), *found[len(primary) :]]
 
 
-def _comparison(
-    plan: Plan,
-    runs: Sequence[Record],
-    registered: datetime | None,
-    pairs: Pairs,
-    p: float | None,
-    adjusted: float | None,
-    level: float | None,
-) -> Comparison:
-    found, is_primary = pairs.differences, level is not None
-    primaries = len(plan.primary) if is_primary else 1
-    lower = plan.lower_is_better
-    shortest = shortest_schedule(
-        runs, pairs.arm, pairs.against, seeds=plan.seeds, budgets=plan.budgets, lower_is_better=lower
-    )
+def _comparison(plan: Plan, runs: Sequence[Record], registered: datetime | None, arm: str, against: str) -> Comparison:
+    pairs, lower = paired(runs, arm, against, plan.end), plan.lower_is_better
+    found = pairs.differences
+    shortest = shortest_schedule(runs, arm, against, seeds=plan.seeds, budgets=plan.budgets, lower_is_better=lower)
     return Comparison(
         pairs=pairs,
         planned=len(plan.seeds),
-        is_primary=is_primary,
-        primaries=primaries,
+        is_primary=False,
+        primaries=1,
         confidence=1 - plan.threshold,
         difference=t_interval(found, 1 - plan.threshold) if found else None,
-        p=p,
-        adjusted_p=adjusted if p is not None else None,
-        adjusted_difference=t_interval(found, 1 - level) if found and level is not None else None,
-        adjusted_confidence=1 - level if level is not None else None,
-        detectable=smallest_detectable(found, plan.threshold / primaries) if found else float("inf"),
+        p=_p(pairs),
+        adjusted_p=None,
+        adjusted_difference=None,
+        adjusted_confidence=None,
+        detectable=smallest_detectable(found, plan.threshold) if found else math.inf,
         shortest=shortest,
         clock=clock(pairs, shortest, lower_is_better=lower),
-        lost=tuple(arm for arm in hopeless(plan, runs) if arm in (pairs.arm, pairs.against)),
-        flaws=_flaws(plan, runs, registered, pairs.arm, pairs.against),
+        lost=tuple(one for one in hopeless(plan, runs) if one in (arm, against)),
+        flaws=_flaws(plan, runs, registered, arm, against),
     )
+
+
+def _after_holm(plan: Plan, primary: Sequence[Comparison]) -> list[Comparison]:
+    """The comparisons that something is claimed of, each adjusted for the others.
+
+    What is not there yet, or is not judged, is as if nothing had been found.
+    """
+    ps = [one.p if one.is_whole and not one.lost and not one.flaws else None for one in primary]
+    known = [1.0 if p is None else p for p in ps]
+    made = []
+    for one, p, adjusted in zip(primary, ps, holm(known), strict=True):
+        # Holm leaves each the threshold divided by how many are not clearer than it, itself included.
+        level = plan.threshold / sum(other >= (1.0 if p is None else p) for other in known)
+        found = one.pairs.differences
+        made.append(
+            replace(
+                one,
+                is_primary=True,
+                primaries=len(primary),
+                adjusted_p=None if p is None else adjusted,
+                adjusted_difference=t_interval(found, 1 - level) if found else None,
+                adjusted_confidence=1 - level,
+                detectable=smallest_detectable(found, plan.threshold / len(primary)) if found else math.inf,
+            )
+        )
+    return made
 
 
 def _p(pairs: Pairs) -> float | None:
@@ -110,7 +128,7 @@ def _p(pairs: Pairs) -> float | None:
 
 
 def _flaws(plan: Plan, runs: Sequence[Record], registered: datetime | None, arm: str, against: str) -> tuple[str, ...]:
-    curves = rate_curves(runs, lower_is_better=plan.lower_is_better)
+    curves = grid_of(plan, runs)
     grids = [grid for name in (arm, against) if (grid := curve_for(curves, name, plan.end)) is not None]
     edges = [f"{grid.arm} {grid.best:g}" for grid in grids if grid.best is not None and not grid.is_interior]
     both = [run for run in runs if run.arm in (arm, against)]
@@ -126,6 +144,8 @@ def _flaws(plan: Plan, runs: Sequence[Record], registered: datetime | None, arm:
     uneven = [f"{lr:g} seed {seed}" for lr, seed, _ in sorted(tried[arm] ^ tried[against])] if not missing else []
     found = {
         "runs began before the plan was registered": began_early(both, registered),
+        "runs do not say when they began": undated(both, registered),
+        "arms of one's own are of several versions": versions(both),
         "runs of the grid are missing": missing,
         "the grid is another for each arm": uneven,
         "the best learning rate is at the edge of the grid, or level with it": edges,
@@ -144,9 +164,3 @@ def _idle(plan: Plan, runs: Sequence[Record], rival: str) -> list[str]:
         return []
     lag = sum(behind) / len(behind) * (1 if plan.lower_is_better else -1)
     return [f"{rival} ends {lag:.3g} behind"] if lag > plan.rivals_within else []
-
-
-def _holm_shares(ps: Sequence[float | None]) -> list[float]:
-    """What Holm leaves of the threshold for each: divided by how many are not clearer than it, itself included."""
-    known = [1.0 if p is None else p for p in ps]
-    return [1 / sum(other >= p for other in known) for p in known]

@@ -16,7 +16,7 @@ from typing import Any
 from twofold.disk import flush, write_whole
 from twofold.lab.pairs import end_runs
 from twofold.lab.plan import Plan
-from twofold.lab.rates import rate_curves, rate_for
+from twofold.lab.rates import RateCurve, rate_curves, rate_for
 from twofold.lab.records import FILE as RECORDS
 from twofold.lab.records import Key, Record, locked
 from twofold.machine import version_of
@@ -104,7 +104,7 @@ def followed(registration: Registration, records: Sequence[Record]) -> list[str]
     """Every departure of the runs from the plan, a line each; none if it was followed."""
     plan = registration.plan
     ours = [record for record in records if record.experiment == plan.experiment]
-    curves = rate_curves(ours, lower_is_better=plan.lower_is_better)
+    curves = grid_of(plan, ours)
     best = {(arm, budget): rate_for(curves, arm, budget) for arm in plan.arms for budget in plan.budgets}
     # Where the grid says no rate yet, a final run of any is as good.
     tried = {(one.arm, one.seed, one.budget): one.lr for one in ours if one.phase == "final"}
@@ -143,6 +143,7 @@ def followed(registration: Registration, records: Sequence[Record]) -> list[str]
             f"runs began before the plan was registered, {registration.registered:%Y-%m-%d %H:%M} UTC",
             began_early(ours, registration.registered),
         ),
+        *_listed("versions of arms that are not of this package made the runs", versions(ours)),
         *_unlike(plan, counted(plan, ours)),
     ]
 
@@ -150,12 +151,23 @@ def followed(registration: Registration, records: Sequence[Record]) -> list[str]
 def hopeless(plan: Plan, records: Sequence[Record]) -> list[str]:
     """Arms whose grid is whole and says no rate: they diverged at every one, and are not compared."""
     keys = {record.key for record in records}
-    curves = rate_curves(records, lower_is_better=plan.lower_is_better)
+    curves = grid_of(plan, records)
     return [
         arm
         for arm in plan.arms
         if all(key in keys for key in plan.grid() if key.arm == arm) and rate_for(curves, arm, plan.end) is None
     ]
+
+
+def grid_of(plan: Plan, records: Sequence[Record]) -> list[RateCurve]:
+    """What a plan's grid says of rates, runs that were added to it included."""
+    runs = [one for one in records if one.experiment == plan.experiment and _chooses(plan, one)]
+    return rate_curves(runs, lower_is_better=plan.lower_is_better)
+
+
+def _chooses(plan: Plan, record: Record) -> bool:
+    """Whether a run may say which rate is best: no seed that is compared does, unless the plan says so."""
+    return record.phase == "grid" and (record.seed not in plan.seeds or record.seed in plan.grid_seeds)
 
 
 def is_off_budget(record: Record) -> bool:
@@ -198,13 +210,14 @@ def counted(plan: Plan, records: Sequence[Record]) -> list[Record]:
     Seeds that were added, and final runs with another rate than the best of the grid, are left out.
     """
     ours = [record for record in records if record.experiment == plan.experiment and record.metric == plan.metric]
-    curves = rate_curves(ours, lower_is_better=plan.lower_is_better)
+    curves = grid_of(plan, ours)
     return [
         one
         for one in ours
-        if one.phase == "grid"
+        if _chooses(plan, one)
         or (
-            one.arm in plan.arms
+            one.phase == "final"
+            and one.arm in plan.arms
             and one.seed in plan.seeds
             and one.budget in plan.budgets
             and rate_for(curves, one.arm, one.budget) in (None, one.lr)
@@ -233,6 +246,12 @@ def _silent(records: Sequence[Record]) -> list[str]:
     )
 
 
+def versions(records: Sequence[Record]) -> list[str]:
+    """What arms of one's own were made of, where that is not the same for all runs."""
+    found = sorted({str(one.environment.get("own_arms")) for one in records})
+    return found if len(found) > 1 else []
+
+
 def began_early(records: Sequence[Record], registered: datetime | None) -> list[str]:
     """Runs that began before a plan was registered, by the date in their environment."""
     return [
@@ -240,6 +259,11 @@ def began_early(records: Sequence[Record], registered: datetime | None) -> list[
         for one in records
         if registered is not None and (began := _began(one)) is not None and began < registered
     ]
+
+
+def undated(records: Sequence[Record], registered: datetime | None) -> list[str]:
+    """Runs of which nobody can tell whether they began before a plan was registered."""
+    return [_run(one.key) for one in records if registered is not None and _began(one) is None]
 
 
 def _began(record: Record) -> datetime | None:

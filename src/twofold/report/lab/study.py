@@ -6,9 +6,9 @@ from pathlib import Path
 from twofold.lab.comparisons import Comparison, compared
 from twofold.lab.pairs import end_runs
 from twofold.lab.plan import Plan
-from twofold.lab.rates import RateCurve, rate_curves
+from twofold.lab.rates import RateCurve
 from twofold.lab.records import FILE, Record, read_records
-from twofold.lab.registration import Registration, counted, followed, read_registration
+from twofold.lab.registration import Registration, counted, followed, grid_of, read_registration
 from twofold.lab.verdict import Verdict, judged, overview
 
 # More sentences than these nobody reads at the head of a page.
@@ -75,5 +75,5 @@ def read_study(folder: Path) -> Study:
         notes=notes,
         comparisons=comparisons,
         verdicts=[judged(plan, comparison) for comparison in comparisons],
-        rates=rate_curves(records, lower_is_better=plan.lower_is_better),
+        rates=grid_of(plan, records),
     )
