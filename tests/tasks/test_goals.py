@@ -15,6 +15,7 @@ from twofold.tasks.calibration import best_temperature, best_threshold, expected
 from twofold.tasks.goals import Found, Goals
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.runs import open_run, read_task, task_class
+from twofold.training import read_metrics
 
 
 def test_it_learns_more_than_the_commonest_goal(goal_run, goal_files):
@@ -69,12 +70,32 @@ def test_what_is_out_of_scope_does_not_move_the_temperature(goal_run, goal_files
     assert found == [found[0]] * 3
 
 
-def test_before_it_is_tuned_confidence_decides(goal_run):
+def test_evidence_decides_and_before_it_is_tuned_all_is_believed(goal_run, goal_files):
     task = open_run(goal_run).task
     assert 0 <= task.state["threshold"] <= 1
-    task.state["threshold"] = None
-    assert task.is_accepted(Found("a", 0.6, 0.1, ()))
-    assert not task.is_accepted(Found("a", 0.4, 0.9, ()))
+    task.state["threshold"] = 0.5
+    assert task.is_accepted(Found("a", 0.1, 0.6, ()))
+    assert not task.is_accepted(Found("a", 0.9, 0.4, ()))
+    assert Goals.prepared(Goals.examples(goal_files).train).is_accepted(Found("a", 0.0, 0.0, ()))
+
+
+def test_looks_while_training_say_what_the_end_says(goal_run, goal_files):
+    """Or a model is kept, stopped and compared by another number than it is used with."""
+    run, dev = open_run(goal_run), Goals.examples(goal_files).dev
+    end = run.task.scores(run.model, dev)
+    looks = [line for line in read_metrics(goal_run) if line["kind"] == "evaluation"]
+    best = max(looks, key=lambda line: line["exact_match"])
+    assert {name: best[name] for name in end} == pytest.approx(end, abs=1e-3)
+    assert 0 < run.task.state["threshold"] < 1
+
+
+def test_tuned_for_a_look_it_is_as_before_afterwards(goal_run, goal_files):
+    run, dev = open_run(goal_run), Goals.examples(goal_files).dev
+    run.task.state["threshold"], run.model.config.goal_temperature = 0.125, 7.5
+    with run.task.tuned(run.model, dev):
+        assert run.task.state["threshold"] != 0.125
+        assert run.model.config.goal_temperature != 7.5
+    assert (run.task.state["threshold"], run.model.config.goal_temperature) == (0.125, 7.5)
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,9 @@ class Laboratory:
 
     @torch.no_grad()
     def score(self, model: PreTrainedModel, split: Sequence[Any], task: Task | None = None) -> float:
-        scores = (task or self.task).scores(model, split)
+        task = task or self.task
+        with task.tuned(model, self.splits.dev):
+            scores = task.scores(model, split)
         if self.plan.metric not in scores:
             raise ValueError(
                 f"metric must be one of {', '.join(scores)} for {self.plan.task}, got {self.plan.metric!r}"

@@ -32,8 +32,6 @@ from twofold.tasks.words import SPELLING, Place, encoded, hidden, learned_tokeni
 
 # Share of slots whose value is a new one in a training batch.
 RENEWED = 0.15
-# The confidence that is believed while nothing is tuned yet, in training.
-UNTUNED = 0.5
 # Words beyond which a text is cut, with a beginning and an end.
 LONGEST = 512
 # The class of what is out of scope; no goal can be called so.
@@ -87,8 +85,8 @@ class Goals(Task[Utterance]):
             "slots": slots_of_goals(train),
             "goals": [OUTSIDE, *sorted({one.goal for one in train if one.goal})],
             "slot_labels": ["O", *(f"{place}-{name}" for name in slots for place in "BI")],
-            # Of evidence, once it is tuned.
-            "threshold": None,
+            # Of evidence: until it is tuned every goal is believed.
+            "threshold": 0.0,
         }
         return cls(tokenizer, state)
 
@@ -252,8 +250,7 @@ class Goals(Task[Utterance]):
 
     def is_accepted(self, found: Found) -> bool:
         """Whether it is believed, and not taken to be out of scope."""
-        threshold = self.state["threshold"]
-        return found.confidence >= UNTUNED if threshold is None else found.evidence >= threshold
+        return found.evidence >= self.state["threshold"]
 
     def is_exact(self, example: Utterance, found: Found) -> bool:
         """Whether goal and all slots are right, or what is out of scope is rejected."""

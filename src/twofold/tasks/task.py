@@ -5,7 +5,9 @@ nothing of how a model is trained, nor of folders, unless it has files of its ow
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -136,6 +138,20 @@ class Task(ABC, Generic[Example]):
     def tune(self, model: PreTrainedModel, dev: Sequence[Example]) -> None:
         """Set what is not learned by gradients, on the dev split, after training."""
         del model, dev
+
+    @contextmanager
+    def tuned(self, model: PreTrainedModel, dev: Sequence[Example]) -> Generator[None]:
+        """Inside, task and model are as `tune` leaves them; afterwards as they were.
+
+        What a training is judged by on its way is then what it is judged by at its end.
+        """
+        state, config = deepcopy(self.state), dict(vars(model.config))
+        self.tune(model, dev)
+        try:
+            yield
+        finally:
+            self.state = state
+            vars(model.config).update(config)
 
     def write_files(self, folder: Path) -> None:
         """Put what predictions need beside model and state into a run's folder, as the last scoring left it."""

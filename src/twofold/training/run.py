@@ -15,6 +15,7 @@ from twofold.data.streaming import Streamed
 from twofold.models.loading import device_named, load_as
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.runs import chosen, examples_of, read_task, reopened, task_class, write_task
+from twofold.tasks.task import Task
 from twofold.training.distribution import is_main_process, join
 from twofold.training.feeding import Features
 from twofold.training.folder import begun, check_folder
@@ -91,7 +92,7 @@ def train_task(
             task.collate,
             settings=settings,
             folder=folder,
-            evaluate=lambda model: task.scores(model, splits.dev),
+            evaluate=partial(_looked, task, splits.dev),
             metric=kept_by,
             higher_is_better=kept_by not in task.lower,
             progress=progress,
@@ -110,6 +111,11 @@ def train_task(
         task.write_files(folder)
         write(tuned=True)
         return Trained(outcome, parameters, scores)
+
+
+def _looked(task: Task[Any], dev: Sequence[Any], model: PreTrainedModel) -> dict[str, float]:
+    with task.tuned(model, dev):
+        return task.scores(model, dev)
 
 
 def _check_possible(model: PreTrainedModel, train: Sequence[Features] | Streamed[Features], settings: Settings) -> None:
