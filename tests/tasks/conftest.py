@@ -9,6 +9,7 @@ from twofold.tasks.options import ModelOptions
 from twofold.training.run import train_task
 from twofold.training.settings import Settings
 
+SETTINGS = Settings(steps=160, batch_size=32, learning_rate=3e-3, evaluate_steps=80)
 KEPT = ("lights_on", "alarm_set", "call_start", "weather_ask", None)
 
 
@@ -37,6 +38,5 @@ def goal_files(tmp_path_factory):
 @pytest.fixture(scope="session")
 def goal_run(goal_files, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "goals"
-    settings = Settings(steps=160, batch_size=32, learning_rate=3e-3, evaluate_steps=80)
-    train_task("goals", folder=folder, options=ModelOptions(), settings=settings, data=goal_files)
+    train_task("goals", folder=folder, options=ModelOptions(), settings=SETTINGS, data=goal_files)
     return folder

@@ -2,10 +2,13 @@
 
 import json
 import pickle
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
 
+from tests.tasks.conftest import SETTINGS
 from twofold.data.bio import spans_of
 from twofold.data.examples import Slot, Utterance
 from twofold.data.files import DataError
@@ -16,6 +19,7 @@ from twofold.tasks.goals import Found, Goals
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.runs import open_run, read_task, task_class
 from twofold.training import read_metrics
+from twofold.training.run import train_task
 
 
 def test_it_learns_more_than_the_commonest_goal(goal_run, goal_files):
@@ -122,6 +126,17 @@ def test_a_run_is_reopened_as_it_was(goal_run):
     names = {path.name for path in goal_run.iterdir()}
     assert {"config.json", "model.safetensors", "tokenizer.json", "metrics.jsonl", "task.json"} <= names
     assert not [name for name in names if name.endswith((".bin", ".pt", ".pth", ".pkl"))]
+
+
+def test_a_finished_run_whose_end_was_lost_is_not_trained_over(goal_run, goal_files, tmp_path):
+    folder = Path(shutil.copytree(goal_run, tmp_path / "run"))
+    lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (folder / "metrics.jsonl").write_text("".join(lines[:-1]))
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(ValueError, match=r"has a finished model, and metrics.jsonl lost its end: use it, or train in"):
+        train_task("goals", folder=folder, options=ModelOptions(), settings=SETTINGS, data=goal_files, resume=True)
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+    assert open_run(folder).predict("call anna") == open_run(goal_run).predict("call anna")
 
 
 def test_labels_and_spans_are_each_others_inverse(goal_files):

@@ -36,7 +36,7 @@ def test_a_prepared_folder_can_be_resumed(tmp_path):
 def test_what_is_not_ours_is_never_removed(tmp_path):
     (tmp_path / "thesis.tex").write_text("years")
     for force in (False, True):
-        with pytest.raises(ValueError, match="is not empty"):
+        with pytest.raises(ValueError, match="is not empty and no run: choose another folder, or empty it by hand"):
             prepare_folder(tmp_path, force=force)
     with pytest.raises(ValueError, match=r"is no run: its metrics.jsonl is missing or does not begin with one"):
         prepare_folder(tmp_path, resume=True)

@@ -41,10 +41,10 @@ def check_folder(folder: Path, *, force: bool = False, resume: bool = False) -> 
         if is_empty:
             raise ValueError(f"{folder} has no run to resume")
         check_format(folder)
-    elif not is_empty and not force:
-        raise ValueError(f"{folder} is not empty: resume its run, choose another folder, or remove it with force")
     elif not is_empty and not _is_run(folder):
         raise ValueError(f"{folder} is not empty and no run: choose another folder, or empty it by hand")
+    elif not is_empty and not force:
+        raise ValueError(f"{folder} is not empty: resume its run, choose another folder, or remove it with force")
 
 
 @contextmanager

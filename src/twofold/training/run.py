@@ -18,7 +18,7 @@ from twofold.tasks.runs import chosen, examples_of, read_task, reopened, task_cl
 from twofold.tasks.task import Task
 from twofold.training.distribution import is_main_process, join
 from twofold.training.feeding import Features
-from twofold.training.folder import begun, check_folder
+from twofold.training.folder import METRICS, begun, check_folder, is_finished
 from twofold.training.learner import forward_options
 from twofold.training.loop import Outcome, fit
 from twofold.training.order import total_steps
@@ -131,6 +131,10 @@ def _check_possible(model: PreTrainedModel, train: Sequence[Features] | Streamed
 def _check_same(folder: Path, name: str, options: ModelOptions, settings: Settings, told: dict[str, Any]) -> None:
     """Refuse to go on with a run that began otherwise."""
     before = read_task(folder)
+    if before["tuned"] and not is_finished(folder):
+        raise ValueError(
+            f"{folder} has a finished model, and {METRICS} lost its end: use it, or train in another folder"
+        )
     settings.check_same_run(before["settings"])
     for what, value in {"task": name, "options": asdict(options), "choices": told["choices"]}.items():
         if before[what] != value:
