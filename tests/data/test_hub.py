@@ -163,7 +163,7 @@ def test_questions_as_squad_has_them(made):
         (squad("", ["Ada"], [0]), "set:1: field 'context' is empty"),
         (squad("Ada built it.", [" "], [3]), "set:1: answer ' ' is not at 3 of the context"),
         (squad("Ada built it", ["it"], [-2]), "set:1: answer 'it' is not at -2 of the context"),
-        (squad("Ada built it.", ["Ada"], [0, 4]), "set:1: has 1 answers and 2 starts of answers"),
+        (squad("Ada built it.", ["Ada"], [0, 4]), "set:1: has 1 answer and 2 starts of answers"),
     ],
 )
 def test_questions_that_are_wrong(made, row, message):

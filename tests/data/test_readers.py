@@ -7,7 +7,7 @@ import pytest
 
 from twofold.data.bio import joined, tags_of
 from twofold.data.examples import Answer, Document, Labelled, Pair, Query, Question, Slot, Splits, Tagged, Utterance
-from twofold.data.files import DataError
+from twofold.data.files import DataError, all_as_test
 from twofold.data.goal_files import labels_of, read_goals
 from twofold.data.readers import (
     check_known,
@@ -88,7 +88,7 @@ def test_tags_that_are_no_spans(tmp_path):
 @pytest.mark.parametrize(
     ("intents", "message"),
     [
-        ("color\n", r"train\.intent\.txt: has 1 goals for the 2 sentences of train\.tsv$"),
+        ("color\n", r"train\.intent\.txt: has 1 goal for the 2 sentences of train\.tsv$"),
         ("\nstop\n", r"train\.intent\.txt:1: no goal for the sentence at train\.tsv:1$"),
         (None, r"train\.tsv: has no train\.intent\.txt beside it, one goal a line$"),
     ],
@@ -198,6 +198,17 @@ def test_clinc_as_published(tmp_path):
     assert read_goals(packed) == got
 
 
+@pytest.mark.parametrize("name", ["data_full.json", "data_full.json.gz"])
+def test_clinc_as_the_folder_it_is_in(tmp_path, name):
+    whole = {split: [[f"pay {split}", "pay"]] for split in ("train", "val", "test")}
+    text = json.dumps(whole).encode()
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    assert read_goals(tmp_path) == read_goals(tmp_path / name)
+    # What else is there comes first, as it always did.
+    own = [Utterance("go", "go")]
+    assert read_goals(folder(tmp_path, **three("jsonl", [{"text": "go", "goal": "go"}]))) == Splits(own, own, own)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -291,7 +302,7 @@ def test_pairs(tmp_path, names, test):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"train_en": "a\nb\n", "train_de": "a\n"}, r"train\.de: has 1 lines, but train\.en has 2$"),
+        ({"train_en": "a\nb\n", "train_de": "a\n"}, r"train\.de: has 1 line, but train\.en has 2$"),
         (
             {"train_en": "a\nb\n", "train_de": "a\n\n"},
             r"train\.de:2: is an empty line, but that line of train\.en is not$",
@@ -405,6 +416,20 @@ def test_texts_alone_are_cut_at_the_end(tmp_path):
     assert (len(got.dev[0]), len(got.test[0]), got.cut) == (9, 9, ("dev", "test"))
     with pytest.raises(DataError, match=r"has 3 characters, too few to cut dev and test from$"):
         read_texts(folder(tmp_path, tiny_txt="abc") / "tiny.txt")
+
+
+def test_what_is_only_scored_is_not_cut(tmp_path):
+    (tmp_path / "tiny.txt").write_text("a")
+    (tmp_path / "one.jsonl").write_text('{"text": "so good", "label": "joy"}\n{"text": "oh no", "label": "fear"}\n')
+    with all_as_test():
+        assert read_texts(tmp_path / "tiny.txt") == Splits([], [], ["a"])
+        assert len(read_labelled(tmp_path / "one.jsonl").test) == 2
+        found = read_retrieval(search(tmp_path)).queries
+        assert (found.train, found.dev, found.cut) == ([], [], ())
+    with pytest.raises(DataError, match=r"has 1 character, too few to cut dev and test from$"):
+        read_texts(tmp_path / "tiny.txt")
+    with pytest.raises(DataError, match=r"has 2 different examples, too few to cut"):
+        read_labelled(tmp_path / "one.jsonl")
 
 
 def test_texts_a_line(tmp_path):

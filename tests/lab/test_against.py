@@ -11,6 +11,7 @@ from sacrebleu.significance import PairedTest
 from scipy import stats
 
 from twofold.lab.against import BOOTSTRAP, MCNEMAR, comparable, compared
+from twofold.lab.statistics import sign_flip_p
 from twofold.tasks.tallies import corpus, named_spans, perplexity, share, verdicts
 
 quick = partial(compared, resamples=500)
@@ -116,6 +117,17 @@ class TestBootstrap:
         assert found.difference.mean == pytest.approx(0)
         assert found.p == 1.0
 
+    @pytest.mark.parametrize("count", [2, 4, 9])
+    def test_few_examples_have_no_smaller_p_than_a_sign_flip(self, count):
+        found = compared(share([1.0] * count), share([0.0] * count))
+        assert found.p == pytest.approx(2 / 2**count) == pytest.approx(sign_flip_p([1.0] * count))
+        assert found.difference.excludes(0.0)
+        assert (found.is_too_few, found.is_found) == (True, False)
+
+    def test_ten_examples_are_enough(self):
+        found = quick(share([1.0] * 10), share([0.0] * 10))
+        assert (found.is_too_few, found.is_found) == (False, True)
+
     def test_one_example_bounds_nothing(self):
         found = quick(share([1.0]), share([0.0]))
         assert (found.difference.low, found.difference.high, found.p) == (-math.inf, math.inf, 1.0)
@@ -170,6 +182,10 @@ class TestSacrebleu:
     def test_equal_texts_have_no_p_of_its(self):
         found = quick(corpus(BLEU(), GOOD, TRUTH), corpus(BLEU(), GOOD, TRUTH))
         assert (found.p, found.sacrebleu) == (1.0, None)
+
+    def test_equal_scores_of_other_texts_have_none_either(self):
+        found = quick(corpus(BLEU(), ["no", "nothing"] * 10, TRUTH[:20]), corpus(BLEU(), ["x", "y"] * 10, TRUTH[:20]))
+        assert (found.difference.mean, found.sacrebleu) == (0, None)
 
     def test_its_p_looks_at_one_side(self):
         """Hence ours beside it: near the threshold ours is about twice as large."""

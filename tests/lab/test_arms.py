@@ -17,7 +17,8 @@ import twofold
 from tests.lab.small import CALCULATIONS, FAMILIES, VOCABULARY, batch, shaken, standard, tokens
 from twofold.attention.rotary import Rotary
 from twofold.lab import rivals
-from twofold.lab.arms import ARMS, Arm, Wide, build, config_of, digest_of_own, parameters, register
+from twofold.lab.arms import ARMS, Arm, Wide, build, config_of, parameters, register
+from twofold.lab.own_arms import digest_of_own
 from twofold.models import CaptionerConfig, CaptionerForConditionalGeneration, DecoderForCausalLM, RecurrentConfig
 from twofold.models.layers import PARTS, SelfAttention
 

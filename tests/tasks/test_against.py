@@ -155,7 +155,7 @@ def test_tokenizations_are_compared_by_characters(language, capsys):
 def test_one_long_text_is_cut_into_pieces(language, tmp_path, capsys):
     (tmp_path / "test.txt").write_text(" ".join(stories(train=1, dev=1, test=20).test)[:4500], encoding="utf-8")
     words = (language("char", 12), "--against", language("char"), "--data", tmp_path)
-    assert "lm: 1 examples of the test split, in 5 pieces\n" in said(capsys, *words).out
+    assert "lm: 1 example of the test split, in 5 pieces\n" in said(capsys, *words).out
 
 
 def test_another_context_is_no_other_score(language, capsys):

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twofold.cli import say, say_json, warn
-from twofold.cli.evaluate import Evaluate, examples_for, parts_of
+from twofold.cli.evaluate import Evaluate, examples_for, parts_of, read_as_asked
+from twofold.data.files import counted
 
 if TYPE_CHECKING:
     from twofold.lab.against import Difference
@@ -17,6 +18,7 @@ SENTENCES = {
     "worse": "By {metric} B does better than A, by more than chance among such examples would give.",
     "no difference found": "By {metric} no difference was found.",
 }
+TOO_FEW = "By {metric} no difference could be found: {drawn} cannot tell, and it takes at least {least}."
 
 
 def compare_runs(chosen: Evaluate, other: Path) -> int:
@@ -26,7 +28,7 @@ def compare_runs(chosen: Evaluate, other: Path) -> int:
     check_resampling(chosen.resamples, chosen.seed)
     _check_alike(chosen, other)
     opened = open_run(chosen.run, device=chosen.device)
-    task, examples = opened.task, examples_for(chosen, opened)
+    task, (examples, notes) = opened.task, examples_for(chosen, opened)
     ours = task.tallies(opened.model, examples)
     # Memory need not hold two models.
     del opened
@@ -52,9 +54,9 @@ def compare_runs(chosen: Evaluate, other: Path) -> int:
         "verdict": _verdict(found[metric], metric in task.lower),
     }
     if chosen.json:
-        say_json(told)
+        say_json(told | ({"notes": notes} if notes else {}))
     else:
-        _show(told)
+        _show(told, found[metric].is_too_few)
     warn(f"twofold: {LUCK}")
     return 0
 
@@ -82,7 +84,8 @@ def _check_alike(chosen: Evaluate, other: Path) -> None:
     # The same files may be read otherwise: for translation, from another language.
     if ours["choices"] != theirs["choices"]:
         kind, data = task_class(ours["task"]), chosen.data or (Path(ours["data"]) if ours["data"] else None)
-        one, two = (parts_of(examples_of(kind, data, told["choices"]), chosen.split) for told in (ours, theirs))
+        with read_as_asked(chosen):
+            one, two = (parts_of(examples_of(kind, data, told["choices"]), chosen.split) for told in (ours, theirs))
         if one != two:
             raise ValueError(
                 f"{chosen.run} and {other} read the {chosen.split} split of {data or 'the embedded set'} otherwise, "
@@ -125,10 +128,11 @@ def _plain(found: "Difference") -> dict[str, Any]:
     return told
 
 
-def _show(told: Mapping[str, Any]) -> None:
+def _show(told: Mapping[str, Any], is_too_few: bool) -> None:
     from rich.table import Table
 
     from twofold.cli.tables import show
+    from twofold.lab.against import LEAST_DRAWN
 
     # Narrow, so that a line of 80 characters holds a row.
     table = Table(box=None, pad_edge=False, collapse_padding=True)
@@ -147,7 +151,7 @@ def _show(told: Mapping[str, Any]) -> None:
             _shown_p(one["p"]),
             one["test"],
         )
-    say(f"{told['task']}: {told['examples']} examples of the {told['split']} split{_pieces(told)}")
+    say(f"{told['task']}: {counted(told['examples'], 'example')} of the {told['split']} split{_pieces(told)}")
     say(f"A: {told['run']}\nB: {told['against']}")
     show(table)
     for name, one in told["scores"].items():
@@ -161,13 +165,18 @@ def _show(told: Mapping[str, Any]) -> None:
             )
     if told["left_out"]:
         say(f"left out, for it does not mean the same in both: {', '.join(told['left_out'])}")
-    say(SENTENCES[told["verdict"]].format(metric=told["metric"].replace("_", " ")))
+    sentence = TOO_FEW if is_too_few else SENTENCES[told["verdict"]]
+    say(sentence.format(metric=told["metric"].replace("_", " "), drawn=_drawn(told), least=LEAST_DRAWN))
 
 
 def _pieces(told: Mapping[str, Any]) -> str:
-    """What is drawn, where it is not examples: a language model's one long text is cut up."""
+    return f", in {drawn}" if "piece" in (drawn := _drawn(told)) else ""
+
+
+def _drawn(told: Mapping[str, Any]) -> str:
+    """What is drawn. That is not always examples: a language model's one long text is cut up."""
     drawn = told["scores"][told["metric"]]["drawn"]
-    return "" if drawn == told["examples"] else f", in {drawn} pieces"
+    return counted(drawn, "example" if drawn == told["examples"] else "piece")
 
 
 def _shown_p(p: float) -> str:

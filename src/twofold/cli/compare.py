@@ -134,7 +134,7 @@ def run(words: Sequence[str]) -> int:
 def _loaded(file: Path | None) -> list[str]:
     if file is None:
         return []
-    from twofold.lab.arms import load_arms
+    from twofold.lab.own_arms import load_arms
 
     return load_arms(file)
 
@@ -231,8 +231,8 @@ def _compare(task: str, chosen: Compare, words: list[str], loaded: Collection[st
 
 def _unknown_elsewhere(arms: Sequence[str], loaded: Collection[str]) -> list[str]:
     """Arms that a script made known in this process alone."""
-    from twofold.lab.arms import is_own
     from twofold.lab.options import arm_of
+    from twofold.lab.own_arms import is_own
 
     return [arm.name for arm, _ in map(arm_of, arms) if is_own(arm) and arm.name not in loaded]
 

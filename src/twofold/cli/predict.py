@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -14,15 +14,18 @@ from twofold.cli.arguments import parse
 
 @dataclass(frozen=True, kw_only=True)
 class Predict:
-    """Predict from a text, or from every line of standard input.
+    """Predict from one text, or from every line of standard input.
 
     For example: twofold predict runs/goals "turn the kitchen lights off at ten"
+
+    Blank lines of standard input are passed over. The first line that cannot be read ends it, with exit code 2.
     """
 
     run: tyro.conf.Positional[Path]
     """The run's folder."""
-    text: tyro.conf.Positional[list[str]] = field(default_factory=list)
-    """A text; for qa "question ||| text", for captioning an image file. Without it, lines of standard input."""
+    text: Annotated[tyro.conf.Positional[list[str]], tyro.conf.arg(metavar="[TEXT]")] = field(default_factory=list)
+    """One text; for qa "question ||| text", for captioning an image file. Where texts are read, words are joined.
+    Without it, lines of standard input."""
     actions: Path | None = None
     """An actions.toml; the run's own unless given."""
     act: bool = False
@@ -44,6 +47,8 @@ def run(words: Sequence[str]) -> int:
     actions = Actions.read(chosen.actions) if chosen.actions else Actions.of_run(chosen.run)
     if chosen.act and actions is None:
         raise ValueError(f"--act needs to know what to do: {chosen.run} has no actions.toml; name one with --actions")
+    if len(chosen.text) > 1 and opened.task.name == "captioning":
+        raise ValueError(f"text must be one image file, got {len(chosen.text)}: give one, or a list on standard input")
     if len(chosen.text) > 1 and any(" " in text.strip() for text in chosen.text):
         raise ValueError(f"text must be one, got {len(chosen.text)}: several go line by line through standard input")
     if actions is not None and (strange := sorted(set(actions.goals) - set(opened.task.state["goals"]))):

@@ -129,6 +129,7 @@ def _tell(task: str, chosen: Any, trained: Any, notes: Sequence[str]) -> None:
         "parameters": trained.parameters,
         "steps": outcome.steps,
         "best_step": outcome.best_step,
+        "stopped_early": outcome.stopped_early,
         "seconds": round(outcome.seconds, 1),
         "dev": trained.scores,
     }
@@ -136,8 +137,17 @@ def _tell(task: str, chosen: Any, trained: Any, notes: Sequence[str]) -> None:
         say_json(told | ({"notes": notes} if notes else {}))
         return
     from twofold.cli.tables import scores_table, show
+    from twofold.data.files import counted
+    from twofold.tasks.runs import task_class
 
     show(scores_table(trained.scores, f"{task}: dev split, after {outcome.steps} steps in {outcome.seconds:.0f} s"))
+    kind = task_class(task)
+    metric = (kind.kept_by or kind.metric).replace("_", " ")
+    if outcome.best_step:
+        say(f"best at step {outcome.best_step} of {outcome.steps}, by {metric}")
+    if outcome.stopped_early and chosen.settings.patience is not None:
+        looks = counted(chosen.settings.patience, "look")
+        say(f"stopped early, after {looks} at the dev split without a better {metric} (--patience)")
     out = quote(str(chosen.out))
     say(f"{chosen.out}: {trained.parameters:,} parameters. Next:")
     say(f'  twofold evaluate {out}\n  twofold predict {out} "..."')

@@ -5,7 +5,9 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +18,7 @@ Example = TypeVar("Example")
 NAMES = {"train": ("train",), "dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
 ENDINGS = (".jsonl", ".tsv", ".txt", ".bio", ".conll")
 KINDS = {"string": str, "list": list, "object": dict, "whole number": int}
+_is_whole: ContextVar[bool] = ContextVar("is_whole", default=False)
 
 
 class DataError(ValueError):
@@ -82,6 +85,11 @@ def field(path: Path | str, line: int | None, record: dict[str, Any], name: str,
     return value
 
 
+def counted(count: int, what: str) -> str:
+    """As in "1 example" and "2 examples"."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
 def readable(path: Path | str, line: int | None, name: str, value: str) -> None:
     """Refuse halves of characters, which JSON can spell and no tokenizer can read."""
     if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
@@ -136,6 +144,20 @@ def find_split(folder: Path | str, split: str, endings: Sequence[str] = ENDINGS)
     return found[0] if found else None
 
 
+@contextmanager
+def all_as_test() -> Generator[None]:
+    """Readers of files give all they read as test, for whoever only scores: nothing is cut, or asked of train."""
+    token = _is_whole.set(True)
+    try:
+        yield
+    finally:
+        _is_whole.reset(token)
+
+
+def is_all_test() -> bool:
+    return _is_whole.get()
+
+
 def read_splits(
     path: Path | str,
     endings: Sequence[str],
@@ -168,15 +190,19 @@ def cut_missing(
 ) -> Splits[Example]:
     """Splits with what is missing cut from train: a tenth each, by the hash of `key`; equal keys stay together.
 
-    A key stays in train where that would otherwise lack one of its labels: nothing could ever predict that.
+    A key stays in train where that would otherwise lack one of its labels: nothing could ever predict that. Within
+    `all_as_test` all of it is test.
     """
+    if is_all_test():
+        return Splits([], [], [*splits.train, *splits.dev, *splits.test])
     wanted = [name for name in splits.missing if name != "train"]
     if not splits.train or not wanted:
         return splits
     keys = sorted({key(example) for example in splits.train}, key=lambda text: (fingerprint(text), text))
     size = max(1, round(len(keys) / 10))
     if len(keys) < 3:
-        problem = f"has {len(keys)} different examples, too few to cut {' and '.join(wanted)} from; give those as files"
+        there = counted(len(keys), "different example")
+        problem = f"has {there}, too few to cut {' and '.join(wanted)} from; give those as files"
         raise DataError(path, None, problem)
     carried: dict[str, set[str]] = {text: set() for text in keys}
     if labels is not None:

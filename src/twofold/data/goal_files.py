@@ -10,8 +10,10 @@ from twofold.data.examples import SPLITS, Slot, Splits, Utterance, why_not_slots
 from twofold.data.files import (
     NAMES,
     DataError,
+    counted,
     cut_missing,
     field,
+    find_split,
     lines_of,
     named,
     read_splits,
@@ -22,6 +24,8 @@ from twofold.data.files import (
 )
 
 OUT_OF_SCOPE = "oos"
+# CLINC's own name of all its splits in one file.
+CLINC = "data_full.json"
 TAGGED = (".tsv", ".bio", ".conll")
 ENDINGS = (".jsonl", *TAGGED)
 
@@ -36,11 +40,14 @@ def read_goals(path: Path | str) -> Splits[Utterance]:
 
     - `train.tsv`: word<TAB>BIO tag, with `train.intent.txt` beside it, one goal a line;
     - `train.jsonl`: {"text", "goal", "slots"} or {"text", "label"} a line; `oos_train.jsonl` beside it is out of scope;
-    - one file of CLINC's original layout: {"train": [[text, label], ...], "oos_train": ...}.
+    - one file of CLINC's original layout: {"train": [[text, label], ...], "oos_train": ...}, or a folder without any of
+      the above that has it as `data_full.json`.
     """
     path = Path(path)
     if not path.exists():
         raise DataError(path, None, "no such file")
+    if path.is_dir() and not any(find_split(path, name, ENDINGS) for name in SPLITS):
+        path = named(path, CLINC) or path
     if path.name.removesuffix(".gz").endswith(".json"):
         return _clinc(path)
     splits = read_splits(path, ENDINGS, read_goal_file, None)
@@ -66,7 +73,8 @@ def _tagged(path: Path) -> list[Utterance]:
     goals = lines_of(beside)
     found = sentences(path, bio=True)
     if len(goals) != len(found):
-        raise DataError(beside, None, f"has {len(goals)} goals for the {len(found)} sentences of {path.name}")
+        there = f"has {counted(len(goals), 'goal')} for the {counted(len(found), 'sentence')} of {path.name}"
+        raise DataError(beside, None, there)
     utterances = []
     for number, (goal, sentence) in enumerate(zip(goals, found, strict=True), 1):
         if not goal:

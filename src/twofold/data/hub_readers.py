@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from twofold.data.examples import Answer, Labelled, Pair, Question, Splits
-from twofold.data.files import DataError, cut_missing, field, words_in
+from twofold.data.files import DataError, counted, cut_missing, field, words_in
 from twofold.data.hub import HubSet
 from twofold.data.streaming import Streamed
 
@@ -78,7 +78,8 @@ def hub_questions(address: Path | str) -> Splits[Question]:
         if not texts:
             raise DataError(there.address, number, "has no answer, and every question needs one")
         if len(texts) != len(starts):
-            raise DataError(there.address, number, f"has {len(texts)} answers and {len(starts)} starts of answers")
+            said = f"has {counted(len(texts), 'answer')} and {counted(len(starts), 'start')} of answers"
+            raise DataError(there.address, number, said)
         answers = tuple(_answer(there, number, context, *one) for one in zip(texts, starts, strict=True))
         return Question(str(row.get("id", number)), context, there.text(number, row, "question"), answers)
 
@@ -102,7 +103,7 @@ def hub_texts(address: Path | str) -> Splits[str]:
     found |= {split: cut[place * CUT : (place + 1) * CUT] for place, split in enumerate(wanted)}
     train = Streamed(lambda: islice(_texts(there, names["train"]), len(cut), None))
     if next(iter(train), None) is None:
-        raise DataError(there.address, None, f"train has {len(cut)} texts, too few to learn from")
+        raise DataError(there.address, None, f"train has {counted(len(cut), 'text')}, too few to learn from")
     # Any: a list for all who may go through it more than once, and count nothing.
     rest: Any = train
     return Splits(rest, found["dev"], found["test"], cut=tuple(wanted))

@@ -25,8 +25,10 @@ from twofold.data.examples import (
 from twofold.data.files import (
     NAMES,
     DataError,
+    counted,
     cut_missing,
     field,
+    is_all_test,
     lines_of,
     named,
     read_splits,
@@ -85,7 +87,7 @@ def read_pairs(folder: Path | str, source: str, target: str) -> Splits[Pair]:
             raise DataError(file, None, f"has no {name} beside it")
         ours, theirs = lines_of(file), lines_of(beside)
         if len(ours) != len(theirs):
-            raise DataError(beside, None, f"has {len(theirs)} lines, but {file.name} has {len(ours)}")
+            raise DataError(beside, None, f"has {counted(len(theirs), 'line')}, but {file.name} has {len(ours)}")
         pairs = []
         for number, (one, other) in enumerate(zip(ours, theirs, strict=True), 1):
             if bool(one) != bool(other):
@@ -218,7 +220,7 @@ def read_texts(path: Path | str) -> Splits[str]:
         return [text_of(file)]
 
     splits = read_splits(path, (".txt", ".jsonl"), read, None)
-    if len(splits.train) > 1:
+    if len(splits.train) > 1 or is_all_test():
         return cut_missing(path, splits, lambda text: text)
     wanted = [name for name in ("dev", "test") if name in splits.missing]
     if not splits.train or not wanted:
@@ -226,7 +228,8 @@ def read_texts(path: Path | str) -> Splits[str]:
     text = splits.train[0]
     size = len(text) // 20
     if not size:
-        raise DataError(path, None, f"has {len(text)} characters, too few to cut {' and '.join(wanted)} from")
+        there = counted(len(text), "character")
+        raise DataError(path, None, f"has {there}, too few to cut {' and '.join(wanted)} from")
     ends = [text[len(text) - size * (len(wanted) - place) :][:size] for place in range(len(wanted))]
     parts = {"dev": splits.dev, "test": splits.test} | {name: [end] for name, end in zip(wanted, ends, strict=True)}
     return Splits([text[: len(text) - size * len(wanted)]], parts["dev"], parts["test"], cut=tuple(wanted))

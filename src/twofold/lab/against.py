@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from twofold.lab.statistics import Estimate, mcnemar_p
+from twofold.lab.statistics import Estimate, mcnemar_p, smallest_p
 from twofold.tasks.tallies import Tally
 
 CONFIDENCE = 0.95
 LEAST_RESAMPLES, MOST_RESAMPLES = 100, 1_000_000
+# Of fewer that are drawn from, resamples are too much alike to tell.
+LEAST_DRAWN = 10
 # Examples that are drawn at once.
 AT_ONCE = 2_000_000
 BOOTSTRAP, MCNEMAR = "bootstrap", "McNemar"
@@ -47,8 +49,13 @@ class Difference:
 
     @property
     def is_found(self) -> bool:
-        """Whether test and interval agree that there is a difference."""
-        return self.p < 1 - CONFIDENCE and self.difference.excludes(0.0)
+        """Whether test and interval agree that there is a difference, of examples enough to tell."""
+        return not self.is_too_few and self.p < 1 - CONFIDENCE and self.difference.excludes(0.0)
+
+    @property
+    def is_too_few(self) -> bool:
+        """Whether no difference could be found of so few examples."""
+        return self.difference.count < LEAST_DRAWN
 
 
 def comparable(ours: Mapping[str, Tally], theirs: Mapping[str, Tally]) -> tuple[list[str], list[str]]:
@@ -69,7 +76,8 @@ def compared(ours: Tally, theirs: Tally, *, resamples: int = 10_000, seed: int =
     """How far ours is from theirs; the same for the same seed.
 
     p is McNemar's where an example is either right or wrong. Else it is the bootstrap's: twice the share of resamples
-    on the rarer side of zero, so that it is below 0.05 where the interval, between percentiles, leaves out zero.
+    on the rarer side of zero, so that it is below 0.05 where the interval, between percentiles, leaves out zero. Of few
+    examples it is never below the least that an exact sign flip of so many could give.
     """
     if ours.rows.shape != theirs.rows.shape or not len(ours.rows):
         raise ValueError(f"theirs must have what ours has, {_shape(ours)}, got {_shape(theirs)}")
@@ -103,7 +111,8 @@ def _bootstrap(ours: Tally, theirs: Tally, resamples: int, seed: int) -> tuple[E
     # What is zero but for rounding counts for both sides, as zero does.
     slack = 1e-12 * (abs(ours.score) + abs(theirs.score))
     rarer = int(min((made <= slack).sum(), (made >= -slack).sum()))
-    return Estimate(found, float(low), float(high), count), min(1.0, 2 * (1 + rarer) / (1 + resamples))
+    p = min(1.0, 2 * (1 + rarer) / (1 + resamples))
+    return Estimate(found, float(low), float(high), count), max(p, smallest_p(count))
 
 
 def _drawn_differences(ours: Tally, theirs: Tally, resamples: int, seed: int) -> Iterator[np.ndarray]:
@@ -119,8 +128,9 @@ def _drawn_differences(ours: Tally, theirs: Tally, resamples: int, seed: int) ->
 
 def _sacrebleu(ours: Tally, theirs: Tally) -> Sacrebleu | None:
     """With sacreBLEU's own number of resamples and seed, as others have it; its signature names both."""
-    # Of equal texts its test finds a difference: it counts how often chance is further apart, and that is never.
-    if ours.texts is None or theirs.texts is None or list(ours.texts.written) == list(theirs.texts.written):
+    # Of equal scores its test may find a difference: it counts how often chance is further apart, and of equal texts
+    # that is never.
+    if ours.texts is None or theirs.texts is None or ours.score == theirs.score:
         return None
     from sacrebleu.significance import PairedTest
 

@@ -4,15 +4,9 @@ An arm is a part, not a flag: it changes the configuration of the standard model
 or both. `build` makes its model, paired with those of all other arms by the seed, at equal parameters or not.
 """
 
-import hashlib
-import inspect
-import json
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -69,7 +63,7 @@ def _rival(name: str, attention: type[SelfAttention], source: str) -> Arm:
     return Arm(name=name, source=source, attention=attention)
 
 
-_ALL = (
+OURS = (
     Arm(name="standard", source="arXiv 1706.03762"),
     Wide(name="wide", source=CONTROL, can_match=False),
     _rival("tied", rivals.Tied, CONTROL),
@@ -89,11 +83,7 @@ _ALL = (
     _rival("low_rank_32", rivals.LowRank32, f"{PATENT}, with the low rank of arXiv 2106.09685"),
     _rival("linear_path", rivals.LinearPath, CONTROL),
 )
-ARMS: dict[str, Arm] = {arm.name: arm for arm in _ALL}
-# Of arms that were loaded from a file, what that file was.
-LOADED: dict[str, str] = {}
-# Packages of which a record tells the code or the version.
-NAMED_IN_RECORDS = ("twofold", "torch", "transformers")
+ARMS: dict[str, Arm] = {arm.name: arm for arm in OURS}
 
 
 def build(
@@ -145,71 +135,6 @@ def register(arm: Arm) -> None:
         raise ValueError(f"name must be another than {arm.name!r}, which is that of {PARTS[arm.name].__name__} already")
 
 
-def load_arms(path: Path) -> list[str]:
-    """Run a Python file, and make every `Arm` in it known by its name to comparisons. Returns the names."""
-    if not path.is_file():
-        raise ValueError(f"{path} must be a Python file with arms in it")
-    code, module = path.read_bytes(), ModuleType(f"arms_of_{path.stem}")
-    module.__file__ = str(path)
-    # Where a class looks for the module that it is of.
-    sys.modules[module.__name__] = module
-    try:
-        # Not by import, which may take what an earlier version was compiled to.
-        exec(compile(code, path, "exec"), vars(module))  # noqa: S102 (the user's own file, named by the user)
-    except (Exception, SystemExit) as error:
-        raise ValueError(f"{path} could not be run: {type(error).__name__}: {error}") from error
-    found = [one for one in vars(module).values() if isinstance(one, Arm) and ARMS.get(one.name) is not one]
-    if not found:
-        raise ValueError(
-            f"{path} must have an Arm of its own by a name at its top, such as: mine = Arm(name='mine', ...)"
-        )
-    for arm in found:
-        if ARMS.get(arm.name, arm) is not arm:
-            raise ValueError(f"{path}: name must be another than {arm.name!r}, which is an arm already")
-        if not arm.name.isprintable() or not arm.name.strip() or ":" in arm.name:
-            raise ValueError(f"{path}: name must be a line without a colon, got {arm.name!r}")
-        register(arm)
-        ARMS[arm.name], LOADED[arm.name] = arm, hashlib.sha256(code).hexdigest()
-    return list(dict.fromkeys(arm.name for arm in found))
-
-
-def is_own(arm: Arm) -> bool:
-    """Whether an arm is a user's, so that the code of this package does not say what it is."""
-    return all(arm is not one for one in _ALL)
-
-
-def digest_of_own(arms: Iterable[Arm]) -> str | None:
-    """What arms that are not of this package are made of, in a few letters; None where all are of it.
-
-    That is what an arm says of itself, the file that it was loaded from, and those its classes stand in.
-    """
-    own = sorted((arm for arm in arms if is_own(arm)), key=lambda arm: arm.name)
-    made = [[arm.name, arm.can_match, dict(arm.fields), LOADED.get(arm.name), _classes(arm)] for arm in own]
-    try:
-        told = json.dumps(made, sort_keys=True)
-    except TypeError as error:
-        raise ValueError(
-            f"fields of an arm must be what JSON can say, for they go into config.json: {error}"
-        ) from error
-    return hashlib.sha256(told.encode()).hexdigest()[:16] if made else None
-
-
-def _classes(arm: Arm) -> list[list[str]]:
-    """The classes that an arm is made of, and the code of those whose package a record does not tell of."""
-    kinds = dict.fromkeys((*type(arm).__mro__, *arm.attention.__mro__))
-    return [[kind.__module__, kind.__qualname__, _code_beside(arm, kind)] for kind in kinds]
-
-
-def _code_beside(arm: Arm, kind: type) -> str:
-    """The file a class stands in, whole, for it may use anything that is beside it; in a few letters."""
-    if kind.__module__.partition(".")[0] in (*NAMED_IN_RECORDS, *sys.stdlib_module_names):
-        return ""
-    try:
-        return hashlib.sha256(Path(inspect.getfile(kind)).read_bytes()).hexdigest()
-    except (OSError, TypeError) as error:
-        raise ValueError(f"arm {arm.name!r} must stand in a file, so that runs can say what made them") from error
-
-
 def parameters(config: PreTrainedConfig, model_class: type[PreTrainedModel]) -> int:
     """How many a model has, tied ones once, without ever making it."""
     with torch.device("meta"):
@@ -250,5 +175,5 @@ def _fit(config: PreTrainedConfig, wanted: int, model_class: type[PreTrainedMode
     inner.intermediate_size = fitted
 
 
-for _arm in _ALL:
+for _arm in OURS:
     register(_arm)

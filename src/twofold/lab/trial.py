@@ -22,8 +22,9 @@ from transformers import PreTrainedModel
 from twofold.data.digest import digest_of, digest_of_examples
 from twofold.data.hub import is_hub
 from twofold.kernels import choices
-from twofold.lab.arms import ARMS, build, config_of, digest_of_own, parameters
+from twofold.lab.arms import ARMS, build, config_of, parameters
 from twofold.lab.options import arm_of, check_metric, options_of
+from twofold.lab.own_arms import digest_of_own
 from twofold.lab.part import part_of
 from twofold.lab.plan import Plan
 from twofold.lab.records import Key, Length, Point, Record, SelfWeight

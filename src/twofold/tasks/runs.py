@@ -21,6 +21,7 @@ from twofold.tasks.options import ModelOptions
 from twofold.tasks.task import Task
 
 FILE, VERSION = "task.json", 2
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 # What task.json holds; tuned: nothing is left to be done but to use it.
 FIELDS: dict[str, Any] = {
     "task": str, "state": dict, "options": dict, "settings": dict, "choices": dict, "data": str | None, "tuned": bool,
@@ -90,6 +91,9 @@ def read_task(folder: Path) -> dict[str, Any]:
 def reopened(folder: Path) -> Task:
     """The task as it was when the run began, or was tuned."""
     told = read_task(folder)
+    # Without the second, a tokenizer is made that knows none of its special tokens.
+    if lacking := [name for name in TOKENIZER if not (folder / name).is_file()]:
+        raise ValueError(f"{folder} has no readable tokenizer: {' and '.join(lacking)} must be there, got none")
     try:
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
     except Exception as error:
