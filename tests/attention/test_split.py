@@ -244,6 +244,11 @@ def test_bad_input(call, message):
         call(layer(), x_of())
 
 
+def test_no_tokens_with_a_mask_of_none():
+    made = SplitSelfAttention(8, 2)
+    assert made(torch.zeros(2, 0, 8), attn_mask=torch.zeros(0, 0))[0].shape == (2, 0, 8)
+
+
 def test_equals_torchs_multihead_attention():
     theirs = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True, dtype=torch.float64).eval()
     made = SplitSelfAttention(WIDTH, HEADS, kind="standard", bias=True, dtype=torch.float64)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.nn.functional import scaled_dot_product_attention
 
 from tests.kernels.portable import PORTABLE
@@ -114,6 +115,19 @@ def test_what_is_kept_of_an_inference_serves_learning():
     torch.testing.assert_close(out.detach(), found)
     expected = split_attention(*inputs, is_causal=True, backend="reference")
     torch.testing.assert_close(grads, torch.autograd.grad(expected.sum(), inputs), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("tokens", [13, 40])
+def test_a_fake_tensor_is_not_kept(tokens):
+    inputs = tensors(1, 2, 2, tokens, tokens, 8, torch.float32)
+    expected = split_attention(*inputs, is_causal=True)
+    columns._plain_mask.cache_clear()
+    for backend in ("auto", "columns"):
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            assert type(split_attention(*inputs, is_causal=True, backend=backend)) is FakeTensor
+        found = split_attention(*inputs, is_causal=True, backend=backend)
+        assert type(found) is torch.Tensor
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("sharpness", [1, 3, 10])

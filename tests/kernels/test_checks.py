@@ -142,6 +142,10 @@ CASES = {
         {"backend": "flash"},
         "backend must be one of auto, reference, columns, dense, shifted, triton, got 'flash'",
     ),
+    "backend list": (
+        {"backend": ["auto"]},
+        "backend must be one of auto, reference, columns, dense, shifted, triton, got ['auto']",
+    ),
 }
 
 
@@ -188,8 +192,10 @@ def test_self_weight_and_weights_have_the_same_voice():
             function(q, q, q[:, :, 1:])
         with pytest.raises(ValueError, match=r"query must be a torch\.Tensor, got int"):
             function(3, q)
-        with pytest.raises(TypeError, match="windw"):
+        with pytest.raises(TypeError, match=rf"^{function.__name__}\(\) got an unexpected keyword argument 'windw'$"):
             function(q, q, windw=3)
+        with pytest.raises(ValueError, match=r"backend must be .*, got \['auto'\]"):
+            function(q, q, backend=["auto"])
     with pytest.raises(ValueError, match="only the reference keeps weights, got 'shifted'"):
         split_attention_weights(q, q, backend="shifted")
 

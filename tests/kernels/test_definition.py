@@ -174,6 +174,18 @@ class TestOtherNormalisers:
         assert torch.autograd.gradcheck(reference.normaliser_of(normaliser), scores)
 
 
+@pytest.mark.parametrize("number", [-1e7, 1e30, torch.finfo(torch.float32).min])
+@pytest.mark.parametrize("normaliser", ["softmax", "sparsemax", "entmax15"])
+def test_a_large_number_on_a_whole_row_hides_no_score(normaliser, number):
+    inputs = [torch.randn(2, 2, 7, 4) for _ in range(5)]
+    mask = torch.zeros(7, 7)
+    mask[2], mask[4, 1:] = number, -math.inf
+    small = mask.clone()
+    small[2] = 0.0
+    found, expected = (reference.forward(check(*inputs, attn_mask=one), normaliser) for one in (mask, small))
+    torch.testing.assert_close(found, expected)
+
+
 def test_sparsemax_and_entmax_are_distributions_with_true_zeros():
     scores = torch.randn(100, 12, dtype=torch.float64) * 4
     for name in ("sparsemax", "entmax15"):

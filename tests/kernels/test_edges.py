@@ -109,7 +109,12 @@ def test_empty_tensors_give_empty_answers(shape):
 
 def test_cross_attention_to_nothing_is_zero():
     q, nothing = torch.randn(1, 2, 3, 4), torch.randn(1, 2, 0, 4)
-    assert (split_attention(q, nothing, nothing) == 0).all()
+    for mask in (None, torch.zeros(3, 0), torch.zeros(3, 1), torch.ones(3, 0, dtype=torch.bool)):
+        for backend in ("auto", "reference", "columns"):
+            out = split_attention(q, nothing, nothing, attn_mask=mask, backend=backend)
+            assert out.shape == (1, 2, 3, 4)
+            assert (out == 0).all()
+        assert split_attention_weights(q, nothing, attn_mask=mask).shape == (1, 2, 3, 0)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

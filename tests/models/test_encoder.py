@@ -331,6 +331,8 @@ def test_learned_positions_end_somewhere(kind):
     assert model(tokens(T=9)).last_hidden_state.shape == (2, 9, 32)
     with pytest.raises(ValueError, match="positions must lie below max_position_embeddings 9, got 9"):
         model(tokens(T=10))
+    with pytest.raises(ValueError, match="position_ids must be at least 0 for learned positions, got -1"):
+        model(tokens(T=9), position_ids=torch.arange(9)[None] - 1)
 
 
 def test_cues_of_padding_add_nothing_once_its_vector_has_learned():

@@ -1,18 +1,26 @@
 """What holds for the decoder, the encoder and the encoder-decoder alike, in every recipe that they have."""
 
+import re
 import subprocess
 import sys
 
 import pytest
 import torch
 from torch.export import Dim
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForQuestionAnswering,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+)
 
 from tests.models import test_decoder, test_encoder, test_seq2seq
 from tests.models.test_decoder import tokens
 from twofold.attention import Kind
 from twofold.models import DecoderConfig, EncoderConfig, EncoderForMaskedLM, Seq2SeqConfig
-from twofold.models.configs import RECIPES
+from twofold.models.configs import POSITIONS, RECIPES
 
 FAMILIES = {
     "decoder": test_decoder.model,
@@ -129,6 +137,55 @@ def test_one_token_is_a_sequence(family, recipe, kind):
     assert found.loss.isfinite() == (family != "decoder")
     for weights in maps:
         torch.testing.assert_close(weights, torch.ones(2, 4, 1, 1))
+
+
+@every_case
+def test_a_configuration_asks_for_maps_as_the_keyword_does(family, recipe, tmp_path):
+    model, given = FAMILIES[family](recipe=recipe), inputs(family)
+    sides = ("encoder_attentions", "decoder_attentions", "cross_attentions") if family == "seq2seq" else ("attentions",)
+    expected = model(**given, output_attentions=True)
+    assert getattr(model(**given), sides[0]) is None
+    model.save_pretrained(tmp_path)
+    loaded = AUTOS[family].from_pretrained(tmp_path, output_attentions=True, attn_implementation="eager").eval()
+    model.set_attn_implementation("eager")
+    model.config.output_attentions = True
+    for one in (model, loaded):
+        for told in ({}, {"output_attentions": None}):
+            found = one(**given, **told)
+            for side in sides:
+                assert len(found[side]) == 2
+                torch.testing.assert_close(found[side], expected[side])
+        found = one(**given, output_attentions=False)
+        assert all(getattr(found, side) is None for side in sides)
+
+
+def test_a_configuration_asks_heads_for_maps(tmp_path):
+    for config in (test_decoder.config(), test_encoder.config()):
+        for auto in (
+            AutoModelForSequenceClassification,
+            AutoModelForTokenClassification,
+            AutoModelForQuestionAnswering,
+        ):
+            model = auto.from_config(config).eval()
+            expected = model(tokens(), output_attentions=True).attentions
+            model.save_pretrained(tmp_path)
+            model = auto.from_pretrained(tmp_path, output_attentions=True, attn_implementation="eager").eval()
+            assert len(expected) == 2
+            torch.testing.assert_close(model(tokens()).attentions, expected)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_positions_are_one_for_each_token(family, positions):
+    model, given = FAMILIES[family](positions=positions), inputs(family)
+    names = ("position_ids", "decoder_position_ids") if family == "seq2seq" else ("position_ids",)
+    for name, T in zip(names, (9, 6), strict=False):
+        for places in (torch.arange(T), torch.arange(T - 1)[None], torch.arange(T).expand(3, T)):
+            message = f"position_ids must have shape (B, T) = {(2, T)}, got {tuple(places.shape)}"
+            with pytest.raises(ValueError, match=re.escape(message)):
+                model(**given, **{name: places})
+        expected = model(**given).logits
+        torch.testing.assert_close(model(**given, **{name: torch.arange(T)[None]}).logits, expected)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

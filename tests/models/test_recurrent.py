@@ -119,6 +119,27 @@ def test_holes_are_skipped_and_empty_rows_keep_their_state(cell):
 
 
 @each_cell
+@each_residual
+@pytest.mark.parametrize("start", [1, 4, 5, 7])
+@torch.no_grad()
+def test_hidden_steps_show_the_latest_real_one_from_a_cache_too(cell, residual, start):
+    """Row 0 has nothing hidden; row 1 ends early; row 2 begins late; row 3 has holes."""
+    made, ids = model(cell=cell, residual=residual), tokens(B=4)
+    mask = torch.tensor([[1] * 9, [1] * 5 + [0] * 4, [0] * 6 + [1] * 3, [0, 1, 1, 0, 0, 1, 0, 0, 1]])
+    full = made(ids, attention_mask=mask, output_hidden_states=True)
+    past = made(ids[:, :start], attention_mask=mask[:, :start], use_cache=True).past_key_values
+    order = torch.tensor([3, 1, 0, 2])
+    past.reorder_cache(order)
+    for end in (start + 1, 9):
+        new = slice(past.get_seq_length(), end)
+        found = made(ids[order, new], attention_mask=mask[order, :end], past_key_values=past, output_hidden_states=True)
+        torch.testing.assert_close(found.logits, full.logits[order, new], atol=1e-6, rtol=1e-5)
+        for ours, theirs in zip(found.hidden_states, full.hidden_states, strict=True):
+            torch.testing.assert_close(ours, theirs[order, new], atol=1e-6, rtol=1e-5)
+    assert all(one.untyped_storage().nbytes() == 4 * 16 * 4 for one in past.shown)
+
+
+@each_cell
 @pytest.mark.parametrize("beams", [1, 3])
 @pytest.mark.parametrize("side", ["left", "right", "none"])
 def test_generation_is_the_same_with_a_cache_and_without(cell, beams, side):
@@ -191,8 +212,11 @@ def test_reordering_and_resetting_the_state():
     cache = RecurrentCache([(state, -state)], seen=4)
     cache.reorder_cache(torch.tensor([2, 2, 0]))
     assert [part.tolist() for part in cache.states[0]] == [[[4, 5], [4, 5], [0, 1]], [[-4, -5], [-4, -5], [0, -1]]]
+    cache.update(cache.states, [torch.arange(6.0).reshape(3, 2, 1)])
+    cache.reorder_cache(torch.tensor([2, 2, 0]))
+    assert (cache.get_seq_length(), cache.shown[0].tolist()) == (6, [[[5]], [[5]], [[1]]])
     cache.reset()
-    assert (len(cache), cache.get_seq_length()) == (0, 0)
+    assert (len(cache), cache.get_seq_length(), cache.shown) == (0, 0, [])
 
 
 AUTOS = (AutoModel, AutoModelForCausalLM, AutoModelForSequenceClassification, AutoModelForTokenClassification)
@@ -353,6 +377,8 @@ def test_it_claims_no_gradient_checkpointing():
         ({"bidirectional": True, "hidden_size": 5}, "hidden_size must be even where bidirectional, got 5"),
         ({"initializer_range": -1.0}, "initializer_range must be a finite number of at least 0, got -1.0"),
         ({"pad_token_id": 9999}, "pad_token_id must be a token of vocab_size .*, got 9999"),
+        ({"decoder_start_token_id": 99}, "decoder_start_token_id must be a token of vocab_size 50, got 99"),
+        ({"decoder_start_token_id": -1}, "decoder_start_token_id must be a token of vocab_size 50, got -1"),
     ],
 )
 def test_bad_configurations(changes, message):

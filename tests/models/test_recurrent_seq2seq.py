@@ -74,6 +74,34 @@ def test_padding_changes_nothing(cell, look, bidirectional, left, right):
 
 
 @for_each
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("start", [1, 3, 4])
+@torch.no_grad()
+def test_hidden_steps_show_the_latest_real_one_from_a_cache_too(cell, look, residual, start):
+    made = model(cell=cell, **look, residual=residual)
+    ids, out = tokens(B=3), torch.cat([answer(), answer()[:1]])
+    mask = torch.tensor([[1, 1, 1, 0, 0, 0], [0, 0, 0, 0, 1, 1], [0, 1, 1, 0, 1, 0]])
+    asked = {"output_attentions": True, "attention_mask": torch.ones_like(ids)}
+    full = made(ids, decoder_input_ids=out, decoder_attention_mask=mask, **asked)
+    for row, (hidden, shown) in ((0, (5, 2)), (2, (3, 2)), (2, (5, 4))):
+        torch.testing.assert_close(full.logits[row, hidden], full.logits[row, shown])
+    encoded, past, end = made.get_encoder()(ids), None, 0
+    for size in (start, 1, 5 - start):
+        new, end = slice(end, end + size), end + size
+        if size == 0:
+            continue
+        step = made(
+            encoder_outputs=encoded, decoder_input_ids=out[:, new], decoder_attention_mask=mask[:, :end],
+            past_key_values=past, **asked,
+        )  # fmt: skip
+        past = step.past_key_values
+        torch.testing.assert_close(step.logits, full.logits[:, new], atol=1e-6, rtol=1e-5)
+        if full.cross_attentions is not None:
+            theirs = full.cross_attentions[0][:, :, new]
+            torch.testing.assert_close(step.cross_attentions[0], theirs, atol=1e-6, rtol=1e-5)
+
+
+@for_each
 @pytest.mark.parametrize("beams", [1, 3])
 def test_generation_is_the_same_with_a_cache_and_without(cell, look, beams):
     made, ids = model(cell=cell, **look), tokens()

@@ -137,6 +137,12 @@ def test_a_bare_layer_looks_at_nothing_else():
         config(recipe="bare")
 
 
+@pytest.mark.parametrize("token", [99, -1])
+def test_an_answer_starts_with_a_token_of_the_vocabulary(token):
+    with pytest.raises(ValueError, match=f"decoder_start_token_id must be a token of vocab_size 50, got {token}"):
+        config(decoder_start_token_id=token)
+
+
 def test_the_base_model_of_2017_has_63_million_parameters():
     made = Seq2SeqConfig(
         vocab_size=37_000, hidden_size=512, num_hidden_layers=6, num_attention_heads=8, attention="standard",

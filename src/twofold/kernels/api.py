@@ -28,6 +28,7 @@ class Choice(NamedTuple):
     reason: str
 
 
+OPTIONS = tuple(Options.__annotations__)
 # Not `Backend(name)`: torch.compile (2.11) cannot look into an enum's members.
 BY_NAME: dict[str, Backend] = {str(backend): backend for backend in Backend}
 MODULES: dict[Backend, ModuleType] = {
@@ -115,6 +116,7 @@ def split_attention_weights(
 
     Options as in `split_attention`. Only the reference keeps weights, so `backend` is "auto" or "reference".
     """
+    _check_options("split_attention_weights", options)
     query, key, self_key = autocast.cast(query, key, self_key)
     call = check(query, key, key, self_key, None, **options)
     if backend not in ("auto", Backend.REFERENCE):
@@ -136,6 +138,7 @@ def self_weight(
     Options as in `split_attention`. On a fast backend it is one attention whose own values are 1 and whose other
     values are 0; elsewhere the reference walks over blocks of rows. `columns` and `dense` hold all, and are refused.
     """
+    _check_options("self_weight", options)
     if backend in (Backend.COLUMNS, Backend.DENSE):
         raise ValueError(f"backend must be auto, reference, shifted or triton: {backend} would hold T x T weights")
     query, key, self_key = autocast.cast(query, key, self_key)
@@ -190,10 +193,17 @@ def choose(call: Call) -> Choice:
     return Choice(backend, measured.reason)
 
 
+def _check_options(function: str, options: Options) -> None:
+    """As Python itself would say it, were the options not handed on."""
+    for name in options:
+        if name not in OPTIONS:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+
+
 def _resolve(backend: str, call: Call) -> Choice:
     if backend == "auto":
         return choose(call)
-    named = BY_NAME.get(backend)
+    named = BY_NAME.get(backend) if isinstance(backend, str) else None
     if named is None:
         raise ValueError(f"backend must be one of auto, {', '.join(BY_NAME)}, got {backend!r}")
     obstacle = MODULES[named].why_not(call)

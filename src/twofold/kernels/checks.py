@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypedDict
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 # Beyond this float32, in which half precision is computed, has only infinity.
@@ -142,6 +143,8 @@ class Call(NamedTuple):
             and type(self.query) is Tensor
             and not self.is_transformed
             and not torch.jit.is_tracing()
+            # A mode may make fake tensors of what is given real ones. There is no public way to ask.
+            and _get_current_dispatch_mode() is None
         )
 
     @property

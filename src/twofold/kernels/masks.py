@@ -94,8 +94,12 @@ def own_entries(mask: Tensor, first_own: int, queries: int) -> Tensor:
 def row_shift(may: Tensor, numbers: Tensor, own: Tensor | None = None) -> Tensor:
     """The greatest number of each row among the allowed entries and its own one, 0 where all are -inf: (..., rows, 1).
 
-    Taking it off the row changes no softmax, but keeps masks like finfo.min on a whole row from swallowing the scores.
+    Taking it off the row changes no softmax, sparsemax or entmax, but keeps masks like finfo.min on a whole row from
+    swallowing the scores.
     """
+    if numbers.shape[-1] == 0:
+        # Of no entries torch finds no greatest.
+        numbers, may = numbers.new_full((*numbers.shape[:-1], 1), -math.inf), may.new_ones(())
     greatest = numbers.detach().masked_fill(~may, -math.inf).amax(-1, keepdim=True)
     if own is not None:
         greatest = torch.maximum(greatest, own.detach()[..., None])

@@ -49,6 +49,10 @@ BY_NAME: dict[str, Normaliser] = {
 }
 
 
+# Those that a number common to a whole row does not change.
+SHIFT_FREE: tuple[Normaliser, ...] = (softmax, sparsemax, entmax15)
+
+
 def normaliser_of(chosen: str | Normaliser) -> Normaliser:
     if callable(chosen):
         return chosen

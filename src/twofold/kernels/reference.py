@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from twofold.kernels import autocast, masks
 from twofold.kernels.checks import Call, Options, check
-from twofold.kernels.normalisers import Normaliser, normaliser_of, softmax
+from twofold.kernels.normalisers import SHIFT_FREE, Normaliser, normaliser_of
 
 # self_weight looks at this many rows at a time, so its memory grows with S, not with T x S.
 ROWS_AT_ONCE = 128
@@ -91,7 +91,7 @@ def _weights(call: Call, rows: slice, normalise: Normaliser) -> Tensor:
 def _masked(call: Call, rows: slice, scores: Tensor, normalise: Normaliser) -> Tensor:
     may = masks.allowed_by(call, rows)
     mask = None if call.attn_mask is None else masks.cut(call.attn_mask, rows, slice(0, call.keys))
-    if mask is not None and mask.dtype != torch.bool and normalise is softmax:
+    if mask is not None and mask.dtype != torch.bool and normalise in SHIFT_FREE:
         mask = mask.to(scores.dtype)
         mask = mask - masks.row_shift(may, mask)
     # A row that may see nothing would be 0/0: normalise it as if it saw all, then take its weights away.

@@ -41,6 +41,12 @@ TENSOR_PARALLEL = {
 }
 
 
+def check_token(config: PreTrainedConfig, name: str) -> None:
+    token, size = getattr(config, name), config.vocab_size
+    if token is not None and not 0 <= token < size:
+        raise ValueError(f"{name} must be a token of vocab_size {size}, got {token}")
+
+
 @strict
 class TransformerConfig(PreTrainedConfig):
     """What all transformers here share."""
@@ -146,8 +152,7 @@ class TransformerConfig(PreTrainedConfig):
                 raise ValueError(f"{name} must be a finite number of at least 0, got {getattr(self, name)}")
         if self.hidden_act not in ACT2FN and self.hidden_act not in GATED:
             raise ValueError(f"hidden_act must be one of {', '.join([*GATED, *ACT2FN])}, got {self.hidden_act!r}")
-        if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
-            raise ValueError(f"pad_token_id must be a token of vocab_size {self.vocab_size}, got {self.pad_token_id}")
+        check_token(self, "pad_token_id")
         if self.num_key_value_heads is None or self.num_attention_heads % self.num_key_value_heads:
             raise ValueError(
                 f"num_key_value_heads must divide num_attention_heads {self.num_attention_heads}, "
@@ -198,6 +203,7 @@ class Seq2SeqConfig(TransformerConfig):
 
     def validate_architecture(self) -> None:
         super().validate_architecture()
+        check_token(self, "decoder_start_token_id")
         if self.recipe == "bare":
             raise ValueError("recipe must be modern or classic: a bare layer has no place for cross-attention")
 

@@ -12,7 +12,7 @@ from transformers.utils.output_capturing import capture_outputs
 
 from twofold.models import heads
 from twofold.models.configs import DecoderConfig
-from twofold.models.pretrained import Stack, TwofoldPreTrainedModel, counted_anew
+from twofold.models.pretrained import Stack, TwofoldPreTrainedModel, counted_anew, shows_attentions
 
 
 class DecoderPreTrainedModel(TwofoldPreTrainedModel):
@@ -25,6 +25,7 @@ class DecoderModel(Stack):
     config_class = DecoderConfig
     _is_causal = True
 
+    @shows_attentions
     @merge_with_config_defaults
     @capture_outputs
     def forward(
@@ -41,9 +42,9 @@ class DecoderModel(Stack):
         # Nothing is padded, packed or out of sight: layers know causal order by themselves. transformers would look at
         # the positions, which stalls a GPU, and a compiled graph would hold a mask of T x T that nobody needs.
         is_plain = attention_mask is None and position_ids is None and self.config.sliding_window is None
+        x, turn = self.placed(input_ids, inputs_embeds, position_ids, seen)
         # Where a mask is given, it says all there is to say.
         counted = None if position_ids is None or attention_mask is not None else counted_anew(position_ids)
-        x, turn = self.placed(input_ids, inputs_embeds, position_ids, seen)
         make_mask = create_causal_mask if self.config.sliding_window is None else create_sliding_window_causal_mask
         mask = None
         if not is_plain:

@@ -54,7 +54,11 @@ class Embedding(nn.Module):
 
     @staticmethod
     def _learned(table: nn.Embedding, position_ids: Tensor) -> Tensor:
-        can_tell = not torch.compiler.is_compiling() and not position_ids.is_meta
-        if can_tell and (last := int(position_ids.max())) >= table.num_embeddings:
-            raise ValueError(f"positions must lie below max_position_embeddings {table.num_embeddings}, got {last}")
+        if not torch.compiler.is_compiling() and not position_ids.is_meta and position_ids.numel():
+            # Both at once: a GPU is waited for.
+            first, last = torch.stack(position_ids.aminmax()).tolist()
+            if first < 0:
+                raise ValueError(f"position_ids must be at least 0 for learned positions, got {first}")
+            if last >= table.num_embeddings:
+                raise ValueError(f"positions must lie below max_position_embeddings {table.num_embeddings}, got {last}")
         return table(position_ids)

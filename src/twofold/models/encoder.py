@@ -10,7 +10,7 @@ from transformers.utils.output_capturing import capture_outputs
 
 from twofold.models import heads
 from twofold.models.configs import EncoderConfig
-from twofold.models.pretrained import Stack, TwofoldPreTrainedModel
+from twofold.models.pretrained import Stack, TwofoldPreTrainedModel, shows_attentions
 
 
 class EncoderPreTrainedModel(TwofoldPreTrainedModel):
@@ -22,6 +22,7 @@ class EncoderModel(Stack):
 
     config_class = EncoderConfig
 
+    @shows_attentions
     @merge_with_config_defaults
     @capture_outputs
     def forward(

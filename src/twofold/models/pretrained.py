@@ -1,5 +1,7 @@
 """What all models here share: how they start and are loaded, what can be recorded, and the stack of layers itself."""
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import torch
@@ -63,6 +65,21 @@ class TwofoldPreTrainedModel(PreTrainedModel):
         return loaded if output_loading_info else model
 
 
+def shows_attentions(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A stack's forward that also gives attentions where only its configuration asks for them.
+
+    transformers then collects them, but tells no layer to show its weights. The keyword comes before the configuration.
+    """
+
+    @wraps(forward)
+    def asked(self: Any, *args: Any, **options: Any) -> Any:
+        if options.get("output_attentions") is None and self.config.output_attentions:
+            options["output_attentions"] = True
+        return forward(self, *args, **options)
+
+    return asked
+
+
 class Stack(TwofoldPreTrainedModel):
     """Embedding, layers and a last norm: what every transformer here is made of. A family adds its masks."""
 
@@ -94,6 +111,9 @@ class Stack(TwofoldPreTrainedModel):
             raise ValueError("give exactly one of input_ids and inputs_embeds")
         if position_ids is None:
             position_ids = (torch.arange(given.shape[1], device=given.device) + seen)[None]
+        B, T = given.shape[:2]
+        if position_ids.dim() != 2 or position_ids.shape[0] not in (1, B) or position_ids.shape[1] != T:
+            raise ValueError(f"position_ids must have shape (B, T) = {(B, T)}, got {tuple(position_ids.shape)}")
         return self.embedding(input_ids, inputs_embeds, position_ids)
 
     def get_input_embeddings(self) -> nn.Module:

@@ -128,11 +128,12 @@ class RecurrentModel(EmbeddedModel):
             past_key_values = RecurrentCache()
         # A cache that is still empty counts as none.
         states = past_key_values.states if past_key_values else [None] * len(self.layers)
+        shown = past_key_values.shown if past_key_values else []
         steps = real_steps(attention_mask, x)
         check_unpacked(options.get("position_ids"), attention_mask)
-        found: Any = run(self.layers, x, states, steps)
+        found: Any = run(self.layers, x, states, steps, shown)
         if past_key_values is not None:
-            past_key_values.update(found.states, x.shape[1])
+            past_key_values.update(found.states, found.hidden_states[1:])
         wants = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         return BaseModelOutputWithPast(
             last_hidden_state=found.output,

@@ -5,7 +5,7 @@ import math
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
-from twofold.models.configs import POOLINGS
+from twofold.models.configs import POOLINGS, check_token
 
 CELLS = ("rnn", "lstm", "gru")
 ATTENTIONS = ("none", "additive", "dot", "scaled_dot")
@@ -87,7 +87,7 @@ class RecurrentConfig(PreTrainedConfig):
                 raise ValueError(f"{name} must lie between 0 and 1, got {getattr(self, name)}")
         if not 0 <= self.initializer_range < math.inf:
             raise ValueError(f"initializer_range must be a finite number of at least 0, got {self.initializer_range}")
-        if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
-            raise ValueError(f"pad_token_id must be a token of vocab_size {self.vocab_size}, got {self.pad_token_id}")
+        check_token(self, "pad_token_id")
+        check_token(self, "decoder_start_token_id")
         if self.bidirectional and self.hidden_size % 2:
             raise ValueError(f"hidden_size must be even where bidirectional, got {self.hidden_size}")

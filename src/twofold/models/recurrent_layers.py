@@ -18,6 +18,7 @@ State = tuple[Tensor, ...]
 class RecurrentCache:
     """What a recurrent model has made of all it has read: a state for each layer, of one size however long the text.
 
+    Beside the states it keeps what the last step showed, (B, 1, C) each, for steps that show nothing of their own.
     `generate()` takes it as past_key_values.
     """
 
@@ -26,6 +27,7 @@ class RecurrentCache:
 
     def __init__(self, states: Sequence[State] = (), seen: int = 0) -> None:
         self.states, self.seen = list(states), seen
+        self.shown: list[Tensor] = []
 
     def __len__(self) -> int:
         return len(self.states)
@@ -35,15 +37,19 @@ class RecurrentCache:
         del layer_idx
         return self.seen
 
-    def update(self, states: Sequence[State], steps: int) -> None:
-        self.states, self.seen = list(states), self.seen + steps
+    def update(self, states: Sequence[State], shown: Sequence[Tensor]) -> None:
+        """shown (B, T, C): each layer's output, and whatever else hidden steps repeat. Its last step is kept."""
+        self.states, self.seen = list(states), self.seen + shown[0].shape[1]
+        # Copies: a view would keep all steps alive.
+        self.shown = [one[:, -1:].clone() for one in shown]
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Row i becomes what row beam_idx[i] was: for beam search."""
         self.states = [tuple(part.index_select(0, beam_idx.to(part.device)) for part in s) for s in self.states]
+        self.shown = [one.index_select(0, beam_idx.to(one.device)) for one in self.shown]
 
     def reset(self) -> None:
-        self.states, self.seen = [], 0
+        self.states, self.shown, self.seen = [], [], 0
 
 
 def check_cache(past: Any) -> None:
@@ -77,10 +83,11 @@ class RealSteps(NamedTuple):
         """(B, T, C) with the real steps in front."""
         return x.gather(1, self.order[..., None].expand_as(x))
 
-    def back(self, x: Tensor) -> Tensor:
-        """The way back: a skipped step shows what the latest real one did, or zeros where there was none."""
+    def back(self, x: Tensor, before: Tensor | None) -> Tensor:
+        """The way back: a skipped step shows what the latest real one did, `before` x if need be, or zeros if none."""
         found = x.gather(1, self.latest.clamp(min=0)[..., None].expand_as(x))
-        return found.masked_fill((self.latest < 0)[..., None], 0.0)
+        is_earlier = (self.latest < 0)[..., None]
+        return found.masked_fill(is_earlier, 0.0) if before is None else torch.where(is_earlier, before, found)
 
 
 def check_steps(x: Tensor) -> None:
@@ -162,14 +169,24 @@ class Run(NamedTuple):
     states: list[State]  # after each row's last real step, a layer each
 
 
-def run(layers: nn.ModuleList, x: Tensor, states: Sequence[State | None], steps: RealSteps | None) -> Run:
-    """x through all layers. Padding is moved behind the real steps once, and back once."""
+def run(
+    layers: nn.ModuleList,
+    x: Tensor,
+    states: Sequence[State | None],
+    steps: RealSteps | None,
+    shown: Sequence[Tensor] = (),
+) -> Run:
+    """x through all layers. Padding is moved behind the real steps once, and back once.
+
+    shown (B, 1, hidden): each layer's output at the step before x, unless x is the first that is read.
+    """
     check_steps(x)
+    before = shown or [None] * len(layers)
     seen, ends, lengths = [x], [], None
     if steps is not None:
         x, lengths = steps.first(x), steps.lengths
-    for layer, state in zip(layers, states, strict=True):
+    for layer, state, last in zip(layers, states, before, strict=True):
         x, end = layer(x, state, lengths)
         ends.append(end)
-        seen.append(x if steps is None else steps.back(x))
+        seen.append(x if steps is None else steps.back(x, last))
     return Run(seen[-1], tuple(seen), ends)

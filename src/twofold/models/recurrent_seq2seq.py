@@ -144,6 +144,7 @@ class RecurrentDecoder(EmbeddedModel):
         # A cache that is still empty counts as none.
         given: Any = _states(initial_state) or [None] * len(self.layers)
         states = past_key_values.states if past_key_values else given
+        shown = past_key_values.shown if past_key_values else []
         if self.feeds_context:
             if initial_state is None:
                 raise ValueError('initial_state must be given for context="every": it holds the context vector')
@@ -151,9 +152,10 @@ class RecurrentDecoder(EmbeddedModel):
         if self.attention is not None and encoder_hidden_states is None:
             raise ValueError("encoder_hidden_states must be given: attention has nothing to look at")
         mask = None if encoder_attention_mask is None else encoder_attention_mask.bool()[:, None]
-        found, attended = self._read(x, states, attention_mask, encoder_hidden_states, mask)
+        found, attended = self._read(x, states, shown, attention_mask, encoder_hidden_states, mask)
         if past_key_values is not None:
-            past_key_values.update(found.states, x.shape[1])
+            # What was asked for before is no longer what the state would ask for.
+            past_key_values.update(found.states, [*found.hidden_states[1:], *(attended if self.asks_before else ())])
         output, weights = found.output, None
         if attended is not None and self.combine is not None:
             weights = attended.weights
@@ -168,13 +170,19 @@ class RecurrentDecoder(EmbeddedModel):
         )
 
     def _read(
-        self, x: Tensor, states: Any, attention_mask: Tensor | None, memory: Any, memory_mask: Tensor | None
+        self,
+        x: Tensor,
+        states: Any,
+        shown: list[Tensor],
+        attention_mask: Tensor | None,
+        memory: Any,
+        memory_mask: Tensor | None,
     ) -> tuple[Any, Any]:
         """The Run over all steps and, with attention, what it found at each."""
         steps = real_steps(attention_mask, x)
         look = partial(self.attention, memory=memory, attn_mask=memory_mask) if self.attention is not None else None
         if look is None or not self.asks_before:
-            found = run(self.layers, x, states, steps)
+            found = run(self.layers, x, states, steps, shown)
             return found, look and look(found.output)
         # Step by step: each reads, beside its token, what the top state before it found.
         check_steps(x)
@@ -184,7 +192,13 @@ class RecurrentDecoder(EmbeddedModel):
             found = look(top[:, None])
             read = torch.cat([token, found.context], dim=-1)
             is_real = None if attention_mask is None else attention_mask[:, step - x.shape[1], None]
-            runs.append(run(self.layers, read, states, real_steps(is_real, read)))
+            steps = real_steps(is_real, read)
+            runs.append(run(self.layers, read, states, steps, shown[: len(self.layers)]))
+            if steps is not None and shown:
+                # A skipped step shows what the latest real one had found.
+                hidden = (steps.lengths == 0).to(x.device)[:, None, None]
+                found = Attended(*(torch.where(hidden, *both) for both in zip(shown[-2:], found, strict=True)))
+            shown = [*runs[-1].hidden_states[1:], *found]
             contexts.append(found.context)
             weights.append(found.weights)
             states = runs[-1].states

@@ -21,7 +21,7 @@ from twofold.models.copying import CopyHead, SourceOutput
 from twofold.models.embedding import second_table
 from twofold.models.encoder import EncoderModel
 from twofold.models.layers import CachedCrossAttention, Layer, SelfAttention
-from twofold.models.pretrained import Stack, TwofoldPreTrainedModel, counted_anew
+from twofold.models.pretrained import Stack, TwofoldPreTrainedModel, counted_anew, shows_attentions
 
 
 class Seq2SeqPreTrainedModel(TwofoldPreTrainedModel):
@@ -61,6 +61,7 @@ class Seq2SeqDecoder(Stack):
         "cross_attentions": CachedCrossAttention,
     }
 
+    @shows_attentions
     @merge_with_config_defaults
     @capture_outputs
     def forward(
@@ -76,9 +77,9 @@ class Seq2SeqDecoder(Stack):
         **options: Any,
     ) -> BaseModelOutputWithPastAndCrossAttentions:
         seen = 0 if past_key_values is None else past_key_values.get_seq_length()
+        x, turn = self.placed(input_ids, inputs_embeds, position_ids, seen)
         # Where a mask is given, it says all there is to say.
         counted = None if position_ids is None or attention_mask is not None else counted_anew(position_ids)
-        x, turn = self.placed(input_ids, inputs_embeds, position_ids, seen)
         both = past_key_values if isinstance(past_key_values, EncoderDecoderCache) else None
         mask = create_causal_mask(
             config=self.config,
