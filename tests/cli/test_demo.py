@@ -168,6 +168,8 @@ def test_a_run_that_was_killed_is_made_to_its_end(made, data, capsys):
     weights = {arm: (made / arm / "model.safetensors").read_bytes() for arm in ARMS}
     lines = (made / "standard" / "metrics.jsonl").read_text().splitlines(keepends=True)
     (made / "standard" / "metrics.jsonl").write_text("".join(lines[:3]))
+    task = json.loads((made / "standard" / "task.json").read_text())
+    (made / "standard" / "task.json").write_text(json.dumps(task | {"tuned": False}))
     assert main(words(data, made)) == 0
     said = capsys.readouterr().err
     assert "standard was stopped" in said

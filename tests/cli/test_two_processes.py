@@ -74,6 +74,8 @@ def test_two_processes_have_the_losses_of_one(how, data, alone, tmp_path):
         for name in names:
             # Adam makes steps of gradients that are 0 but for rounding, as those of words are that all goals have
             # alike: with an epsilon of 1e-4 in place of 1e-8 losses differ by 2e-7.
-            expected = pytest.approx([line[name] for line in theirs], rel=1e-3, abs=1e-3)
+            # A temperature is found to within 2 %.
+            slack = 1e-2 if name == "calibration_error" else 1e-3
+            expected = pytest.approx([line[name] for line in theirs], rel=1e-3, abs=slack)
             assert [line[name] for line in ours] == expected
     assert [line["tokens"] for line in tiny.curve(out)] == [line["tokens"] for line in tiny.curve(alone)]

@@ -143,7 +143,7 @@ def test_scripts_without_spaces_are_cut_otherwise(target, words):
 def test_files_of_unequal_length_are_refused(tmp_path):
     (tmp_path / "train.en").write_text("a\nb\n", encoding="utf-8")
     (tmp_path / "train.de").write_text("a\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"train.de: has 1 lines, but train.en has 2"):
+    with pytest.raises(ValueError, match=r"train.de: has 1 line, but train.en has 2"):
         Translation.examples(tmp_path)
 
 
