@@ -183,7 +183,7 @@ def _check_free(out: Path) -> None:
 def _compare(task: str, chosen: Compare, words: list[str], loaded: Collection[str], parent: int | None) -> int:
     import torch
 
-    from twofold.lab.compare import check_data, work
+    from twofold.lab.compare import check_same, work
     from twofold.lab.records import FILE as RECORDS
     from twofold.lab.records import read_records
     from twofold.lab.registration import FILE, read_registration, register
@@ -215,7 +215,7 @@ def _compare(task: str, chosen: Compare, words: list[str], loaded: Collection[st
             beside.start()
         lab = Laboratory(plan, chosen.data, chosen.at_once)
         register(plan, chosen.out)
-        check_data(lab, done, chosen.out)
+        check_same(lab, done, chosen.out)
         beside.start()
         watcher = Silent(parent) if parent else Quiet(beside) if chosen.json else Lines(beside, plan)
         work(lab, chosen.out, watcher)

@@ -61,7 +61,7 @@ def work(lab: Laboratory, folder: Path, watcher: Watcher) -> list[Record]:
             if wish.signal:
                 raise Stopped(wish.signal, f"{folder}; what is finished is kept")
             records = read_records(folder / RECORDS, note)
-            check_data(lab, records, folder)
+            check_same(lab, records, folder)
             left = remaining(lab.plan, records, note)
             if not left:
                 return records
@@ -79,7 +79,7 @@ def _did_one(lab: Laboratory, folder: Path, left: Sequence[Key], watcher: Watche
         with _claimed(folder, key, lab) as is_mine:
             # Somebody may have finished it since the records were read, or begun with other data.
             newest = read_records(folder / RECORDS) if is_mine else []
-            check_data(lab, newest, folder)
+            check_same(lab, newest, folder)
             if not is_mine or key in {record.key for record in newest}:
                 others_work = True
                 continue
@@ -140,7 +140,7 @@ def _is_held(path: Path) -> bool:
     return False
 
 
-def check_data(lab: Laboratory, records: Sequence[Record], folder: Path) -> None:
+def check_same(lab: Laboratory, records: Sequence[Record], folder: Path) -> None:
     """Raises where runs were trained on other data, or by other versions of arms of one's own, than this process has:
     nothing could be said of both together."""
     for record in records:

@@ -68,27 +68,31 @@ def compared(plan: Plan, records: Sequence[Record], registered: datetime | None 
     runs = counted(plan, records)
     claims = () if plan.exploratory else plan.primary
     others = [(arm, plan.baseline) for arm in plan.arms if arm != plan.baseline]
-    found = [_comparison(plan, runs, registered, *pair) for pair in dict.fromkeys((*plan.primary, *others))]
-    primary = [one for one in found if (one.pairs.arm, one.pairs.against) in claims]
-    return [*_after_holm(plan, primary), *found[len(primary) :]]
+    primaries = dict.fromkeys(claims, len(claims))
+    asked = dict.fromkeys((*plan.primary, *others))
+    found = [_comparison(plan, runs, registered, *pair, primaries.get(pair)) for pair in asked]
+    return [*_after_holm(plan, found[: len(claims)]), *found[len(claims) :]]
 
 
-def _comparison(plan: Plan, runs: Sequence[Record], registered: datetime | None, arm: str, against: str) -> Comparison:
+def _comparison(
+    plan: Plan, runs: Sequence[Record], registered: datetime | None, arm: str, against: str, primaries: int | None
+) -> Comparison:
+    """Before Holm; primaries: how many there are, where this is one."""
     pairs, lower = paired(runs, arm, against, plan.end), plan.lower_is_better
     found = pairs.differences
     shortest = shortest_schedule(runs, arm, against, seeds=plan.seeds, budgets=plan.budgets, lower_is_better=lower)
     return Comparison(
         pairs=pairs,
         planned=len(plan.seeds),
-        is_primary=False,
-        primaries=1,
+        is_primary=primaries is not None,
+        primaries=primaries or 1,
         confidence=1 - plan.threshold,
         difference=t_interval(found, 1 - plan.threshold) if found else None,
         p=_p(pairs),
         adjusted_p=None,
         adjusted_difference=None,
         adjusted_confidence=None,
-        detectable=smallest_detectable(found, plan.threshold) if found else math.inf,
+        detectable=smallest_detectable(found, plan.threshold / (primaries or 1)) if found else math.inf,
         shortest=shortest,
         clock=clock(pairs, shortest, lower_is_better=lower),
         lost=tuple(one for one in hopeless(plan, runs) if one in (arm, against)),
@@ -104,19 +108,16 @@ def _after_holm(plan: Plan, primary: Sequence[Comparison]) -> list[Comparison]:
     ps = [one.p if one.is_whole and not one.lost and not one.flaws else None for one in primary]
     known = [1.0 if p is None else p for p in ps]
     made = []
-    for one, p, adjusted in zip(primary, ps, holm(known), strict=True):
+    for one, p, counted_as, adjusted in zip(primary, ps, known, holm(known), strict=True):
         # Holm leaves each the threshold divided by how many are not clearer than it, itself included.
-        level = plan.threshold / sum(other >= (1.0 if p is None else p) for other in known)
+        level = plan.threshold / sum(other >= counted_as for other in known)
         found = one.pairs.differences
         made.append(
             replace(
                 one,
-                is_primary=True,
-                primaries=len(primary),
                 adjusted_p=None if p is None else adjusted,
                 adjusted_difference=t_interval(found, 1 - level) if found else None,
                 adjusted_confidence=1 - level,
-                detectable=smallest_detectable(found, plan.threshold / len(primary)) if found else math.inf,
             )
         )
     return made
