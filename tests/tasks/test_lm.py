@@ -223,7 +223,7 @@ def test_the_command_generates(run, capsys):
         (["--stream", "--json"], "give one of --stream and --json"),
         (["--stream", "--beams", "3"], "stream must be off for 3 beams"),
         (["--beams", "2", "--top-k", "3"], "beams must be 1 where tokens are drawn by chance, got 2"),
-        (["--temperature", "0"], "temperature must be above 0"),
+        (["--temperature", "0"], "temperature must be finite and at least 0.001"),
     ],
 )
 def test_the_command_says_what_does_not_go_together(run, capsys, more, message):

@@ -158,5 +158,5 @@ def test_a_run_without_all_of_its_tokenizer(name, goal_run, tmp_path, capsys):
 @pytest.mark.parametrize("temperature", ["1e-40", "0.0009"])
 def test_a_temperature_next_to_nothing(temperature, language_run, capsys):
     err = refused(capsys, "generate", language_run, "--prompt", "Once", "--temperature", temperature)
-    assert "temperature must be at least 0.001" in err
+    assert "temperature must be finite and at least 0.001" in err
     said(capsys, "generate", language_run, "--prompt", "Once", "--temperature", "0.001", "--max-new-tokens", "3")

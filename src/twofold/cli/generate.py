@@ -12,9 +12,6 @@ from twofold.cli import say, say_json
 from twofold.cli.arguments import parse
 from twofold.tasks.decoding import Decoding
 
-# Scores are divided by the temperature; by far less than this they become endless.
-LEAST_TEMPERATURE = 1e-3
-
 
 @dataclass(frozen=True, kw_only=True)
 class Generate:
@@ -42,12 +39,6 @@ def run(words: Sequence[str]) -> int:
         raise ValueError("stream is for people and json for programs: give one of --stream and --json")
     if chosen.stream and chosen.decoding.beams > 1:
         raise ValueError(f"stream must be off for {chosen.decoding.beams} beams: only the end tells which was the best")
-    temperature = chosen.decoding.temperature
-    if temperature is not None and temperature < LEAST_TEMPERATURE:
-        raise ValueError(
-            f"temperature must be at least {LEAST_TEMPERATURE} (the likeliest token each time: leave it out), "
-            f"got {temperature}"
-        )
     from twofold.tasks.generation import WritingTask
     from twofold.tasks.runs import open_run, readable
 

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+# Scores are divided by the temperature; by far less than this they become endless.
+LEAST_TEMPERATURE = 1e-3
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decoding:
@@ -28,8 +31,11 @@ class Decoding:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
-        if self.temperature is not None and not 0 < self.temperature < float("inf"):
-            raise ValueError(f"temperature must be above 0 and finite, got {self.temperature}")
+        if self.temperature is not None and not LEAST_TEMPERATURE <= self.temperature < float("inf"):
+            raise ValueError(
+                f"temperature must be finite and at least {LEAST_TEMPERATURE} (without it nothing is drawn), "
+                f"got {self.temperature}"
+            )
         for name in ("top_p", "min_p"):
             value = getattr(self, name)
             if value is not None and not 0 < value <= 1:
