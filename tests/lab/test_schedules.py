@@ -64,6 +64,17 @@ def test_seconds_are_tokens_at_the_pace_of_the_largest_budget():
     assert one.seconds.mean == pytest.approx(2 * 10**3.5 / 10)
 
 
+@pytest.mark.parametrize(("arm", "times"), [("exclusive", 0.1), ("exclusive", 10.0), ("standard", 0.1)])
+def test_one_run_alone_on_its_machine_or_held_up_sets_no_pace(arm, times):
+    """The last of several at once has the machine to itself; another waited for a night."""
+    odd = [
+        replace(one, seconds=one.seconds * times) if (one.arm, one.seed) == (arm, 3) else one for one in runs(gain=0.5)
+    ]
+    assert found(odd).second_ratio.mean == pytest.approx(10**-0.5)
+    assert found(odd).seconds.mean == pytest.approx(10**3.5 / 10)
+    assert paired(odd, "exclusive", "standard", 10000).pace == pytest.approx(1.0)
+
+
 def test_an_end_that_is_never_reached_is_endless():
     one = found(runs(gain=-0.5))
     assert one.tokens.mean == one.second_ratio.mean == math.inf
@@ -186,6 +197,12 @@ class TestClock:
     def test_with_a_single_budget(self, seconds, curve, expected):
         pair = [run("standard", 0, 100, 1.0, 1.0), run("exclusive", 0, 100, 0.5, seconds, curve)]
         assert self.judged(pair) is expected
+
+    def test_with_a_single_budget_and_one_run_held_up(self):
+        pairs = [run(arm, seed, 100, 1.0, 1.0) for seed in range(3) for arm in ("standard", "exclusive")]
+        assert self.judged([replace(one, seconds=50.0) if one is pairs[-1] else one for one in pairs]) is Clock.KEEPS
+        two_of_three_slow = [replace(one, seconds=1.1) if one in pairs[1:4:2] else one for one in pairs]
+        assert self.judged(two_of_three_slow) is Clock.UNKNOWN
 
     def test_no_pairs(self):
         assert self.judged([]) is Clock.UNKNOWN

@@ -67,7 +67,7 @@ def test_tables_say_what_the_numbers_are(whole):
     # Exploratory: a p of its own, and none after Holm.
     assert found["Differences"]["exclusive − standard"][0] == "exploratory"
     assert found["Differences"]["exclusive − standard"][6] == "–"
-    assert found["Cost"]["exclusive"] == ("10,000,000", "952.4k", "95.2 %", "21", "3.00")
+    assert found["Cost"]["exclusive"] == ("10,000,000", "952.4k", "21", "105 %", "3.00")
     assert found["Where the arms ended"]["standard"][:2] == ("0.001", "8")
     assert found["Stability"]["standard"] == ("0.004", "0 of 12", "0", "4.00")
     assert found["Environment"]["gpu"] == ("NVIDIA H200",)

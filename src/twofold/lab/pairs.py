@@ -35,6 +35,15 @@ class Pairs:
             if ours.value is not None and theirs.value is not None
         ]
 
+    @property
+    def pace(self) -> float:
+        """Seconds of the arm over those of its rival for the same tokens; NaN without pairs.
+
+        The middle one of the pairs: a run that was held up, or the last of several at once, which has the machine to
+        itself, says nothing of its arm.
+        """
+        return float(np.median([ours.seconds / theirs.seconds for ours, theirs in self.runs] or [np.nan]))
+
 
 @dataclass(frozen=True, slots=True)
 class Spot:
@@ -84,8 +93,8 @@ def mean_curve(runs: Sequence[Record]) -> list[Spot]:
 
 
 def seconds_at(runs: Sequence[Record], tokens: Sequence[float]) -> list[float]:
-    """The mean time at which runs had seen so many tokens."""
-    return np.mean([_read_off(run, tokens, 1) for run in runs], axis=0).tolist() if runs and tokens else []
+    """When runs had seen so many tokens: the middle one of their times, for the reason that `Pairs.pace` has."""
+    return np.median([_read_off(run, tokens, 1) for run in runs], axis=0).tolist() if runs and tokens else []
 
 
 def _over_tokens(pairs: Sequence[tuple[Record, Record | None]]) -> list[Spot]:

@@ -3,8 +3,9 @@
 A crossing inside a long schedule is not this: there the learning rate is still high. So every budget is a training of
 its own; between two budgets the value is taken to be a straight line in the logarithm of tokens. The mean over seeds
 makes the line. Seconds are those tokens at the pace of the largest budget, whose runs were made alike with the rival's:
-a step takes no longer in a shorter schedule. Intervals come from drawing seeds anew, the same ones for both arms and
-all budgets, and say nothing of that line: a loss that flattens lies below it, and needs fewer tokens.
+a step takes no longer in a shorter schedule. The pace is that of the middle one of the pairs (`Pairs.pace`). Intervals
+come from drawing seeds anew, the same ones for both arms and all budgets, and say nothing of that line: a loss that
+flattens lies below it, and needs fewer tokens.
 """
 
 import math
@@ -72,12 +73,12 @@ def shortest_schedule(
     values = np.array([[sign * _value(runs[one]) for runs in ours] for one in seeds])
     seconds = np.array([ours[-1][one].seconds for one in seeds])
     goal = np.array([sign * _value(theirs[one]) for one in seeds])
-    goal_seconds = np.array([theirs[one].seconds for one in seeds])
+    paces = seconds / np.array([theirs[one].seconds for one in seeds])
 
     def found(drawn: np.ndarray) -> tuple[float, float, float, float]:
         tokens = _reached(values[drawn].mean(0), goal[drawn].mean(), budgets)
-        share, time = tokens / budgets[-1], float(seconds[drawn].mean())
-        return tokens, share * time, share, share * time / float(goal_seconds[drawn].mean())
+        share = tokens / budgets[-1]
+        return tokens, share * float(np.median(seconds[drawn])), share, share * float(np.median(paces[drawn]))
 
     everyone = np.arange(len(seeds))
     rng = np.random.default_rng(0)
@@ -107,12 +108,12 @@ def clock(pairs: Pairs, shortest: Shortest | None, *, lower_is_better: bool) -> 
         return Clock.UNKNOWN if shortest.is_censored else Clock.LOSES
     if not pairs.runs:
         return Clock.UNKNOWN
-    ours, theirs = (float(np.mean([pair[place].seconds for pair in pairs.runs])) for place in (0, 1))
-    if ours <= theirs:
+    if pairs.pace <= 1:
         return Clock.KEEPS
     sign = 1 if lower_is_better else -1
-    crossings = [_crossing(run, sign, _value(rival)) for run, rival in pairs.runs]
-    return Clock.KEEPS if float(np.mean(crossings)) <= theirs else Clock.UNKNOWN
+    # Every pair counts here: one that never gets there is not in time on average either.
+    crossings = [_crossing(run, sign, _value(rival)) / rival.seconds for run, rival in pairs.runs]
+    return Clock.KEEPS if float(np.mean(crossings)) <= 1 else Clock.UNKNOWN
 
 
 def _reached(values: np.ndarray, goal: float, budgets: Sequence[int]) -> float:

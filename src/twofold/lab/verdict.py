@@ -152,7 +152,7 @@ def _difference(plan: Plan, comparison: Comparison) -> str:
 def _time(comparison: Comparison) -> str:
     shortest = comparison.shortest
     if shortest is None:
-        return f", with {share(_seconds_ratio(comparison))} of its seconds for the same tokens"
+        return f", with {share(comparison.pairs.pace)} of its seconds for the same tokens"
     if not math.isfinite(shortest.second_ratio.mean):
         return ", and no budget reaches that end"
     return f", and {_reaches(shortest)}"
@@ -176,11 +176,6 @@ def _seconds_interval(shortest: Shortest) -> str:
 
 def _lost(comparison: Comparison) -> str:
     if comparison.clock is Clock.UNKNOWN or comparison.shortest is None:
-        ratio = share(_seconds_ratio(comparison))
+        ratio = share(comparison.pairs.pace)
         return f", but takes {ratio} of its seconds for the same tokens, and whether a shorter run keeps it is unknown"
     return f", but seconds lose it: it {_reaches(comparison.shortest)}"
-
-
-def _seconds_ratio(comparison: Comparison) -> float:
-    ours, theirs = (sum(pair[place].seconds for pair in comparison.pairs.runs) for place in (0, 1))
-    return ours / theirs

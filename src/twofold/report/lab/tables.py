@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Callable, Sequence
-from statistics import mean
+from statistics import mean, median
 from typing import NamedTuple
 
 from twofold.lab.comparisons import Comparison
-from twofold.lab.pairs import by_budget
+from twofold.lab.pairs import by_budget, paired
 from twofold.lab.rates import curve_for, spikes
-from twofold.lab.records import Record
 from twofold.lab.statistics import Estimate, bootstrap_interval, t_interval
 from twofold.lab.verdict import interval_text, number, share
 from twofold.report.charts import short
@@ -169,25 +168,26 @@ def lengths(study: Study) -> Table:
 
 def costs(study: Study) -> Table:
     rows = []
-    base = _speed(study.ends(study.plan.baseline))
     for arm in study.plan.arms:
         if runs := study.ends(arm):
-            speed = _speed(runs)
+            speed = median(run.tokens / run.seconds for run in runs)
+            pace = paired(study.records, arm, study.plan.baseline, study.plan.end).pace
             peaks = [run.peak_memory for run in runs if run.peak_memory is not None]
             rows.append(
                 (
                     arm,
                     f"{runs[0].parameters:,}",
-                    short(round(speed)) if speed else NOTHING,
-                    share(speed / base) if base and speed else NOTHING,
-                    f"{mean(run.seconds for run in runs):,.0f}",
+                    short(round(speed)),
+                    f"{median(run.seconds for run in runs):,.0f}",
+                    share(pace) if math.isfinite(pace) else NOTHING,
                     f"{max(peaks) / 2**30:.2f}" if peaks else NOTHING,
                 )
             )
     return Table(
         "Cost",
-        f"Of a run of {short(study.plan.end)} tokens.",
-        ("arm", "parameters", "tokens/s", f"of {study.plan.baseline}", "seconds", "peak memory, GiB"),
+        f"Of a run of {short(study.plan.end)} tokens: the middle one of the seeds, and of the pairs. Memory is the "
+        "most that a run took.",
+        ("arm", "parameters", "tokens/s", "seconds", f"of {study.plan.baseline}'s", "peak memory, GiB"),
         rows,
     )
 
@@ -249,10 +249,6 @@ def _name(comparison: Comparison) -> str:
 def _level(value: float) -> str:
     """A value itself, in which differences are to be seen."""
     return f"{value:#.5g}"
-
-
-def _speed(runs: Sequence[Record]) -> float:
-    return sum(run.tokens for run in runs) / sum(run.seconds for run in runs) if runs else 0.0
 
 
 def _amount(estimate: Estimate, shown: Callable[[float], str]) -> str:
