@@ -7,7 +7,8 @@ from twofold.report.markup import Markup, joined, tag
 
 # Points of a picture that stands alone, for each of its own.
 ENLARGED = 1.4
-STYLE = """
+# What a picture needs, also where it stands alone.
+PICTURE = """
 :root { color-scheme: light dark; --paper: #fbfbf9; --card: #fff; --ink: #1d2330; --quiet: #5d6675; --rule: #dfe2e8;
   --arm0: #2459d6; --arm1: #c2570c; --arm2: #1a7f4b; --arm3: #8436c7; --arm4: #b3246b; --arm5: #0b7285;
   --arm6: #7a5b10; --arm7: #5d6675; --heat: #2459d6; --good: #1a7f4b; --bad: #b42318; --wash: #eef2fc; }
@@ -15,7 +16,28 @@ STYLE = """
   --rule: #2f3643; --arm0: #82a8ff; --arm1: #f5a35c; --arm2: #5fcf95; --arm3: #c79bf2; --arm4: #f08cbb;
   --arm5: #66c7da; --arm6: #d8b65c; --arm7: #9aa4b5; --heat: #82a8ff; --good: #5fcf95; --bad: #ff8a7a;
   --wash: #1e2636; } }
-* { box-sizing: border-box; }
+.arm0 { --tone: var(--arm0); } .arm1 { --tone: var(--arm1); } .arm2 { --tone: var(--arm2); }
+.arm3 { --tone: var(--arm3); } .arm4 { --tone: var(--arm4); } .arm5 { --tone: var(--arm5); }
+.arm6 { --tone: var(--arm6); } .arm7 { --tone: var(--arm7); }
+svg { display: block; width: 100%; max-width: 32rem; height: auto; margin: 0 auto;
+  font-family: system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+svg text { font-size: 11px; fill: var(--quiet); font-variant-numeric: tabular-nums; }
+svg .middle { text-anchor: middle; } svg .end { text-anchor: end; } svg .label { font-size: 12px; }
+svg .inside { fill: var(--ink); font-weight: 600; } svg .strong { fill: var(--card); }
+svg line.grid { stroke: var(--rule); } svg line.mark { stroke: var(--quiet); stroke-dasharray: 4 4; stroke-width: 1.5; }
+.line { fill: none; stroke: var(--tone); stroke-width: 2.2; stroke-linejoin: round; }
+.line.arm1 { stroke-dasharray: 6 3; } .line.arm2 { stroke-dasharray: 2 3; } .line.arm3 { stroke-dasharray: 9 3 2 3; }
+.line.arm5 { stroke-dasharray: 6 3; } .line.arm6 { stroke-dasharray: 2 3; } .line.arm7 { stroke-dasharray: 9 3 2 3; }
+.line.again { stroke-dasharray: 16 5; stroke-width: 1.6; }
+.band, .faint { fill: var(--tone); fill-opacity: .16; } .faint { fill-opacity: .55; }
+.reach { stroke: var(--tone); stroke-width: 2.4; } svg .named { fill: var(--ink); font-weight: 600; }
+.dot, .bar { fill: var(--tone); } .spot { fill: var(--ink); stroke: var(--card); }
+.bar.arm1 { fill-opacity: .75; }
+.cell { fill: var(--heat); fill-opacity: calc(.06 + .94 * var(--shade)); }
+"""
+STYLE = (
+    PICTURE
+    + """* { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); line-height: 1.55;
   font-family: system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
 main, header > div, footer { max-width: 70rem; margin: 0 auto; padding: 0 1.25rem; }
@@ -36,9 +58,6 @@ pre { background: var(--wash); padding: .9rem 1rem; border-radius: .5rem; overfl
 .card { background: var(--card); border: 1px solid var(--rule); border-radius: .7rem; padding: 1rem; min-width: 0; }
 figure { margin: 0; }
 .big { font-size: 2.3rem; font-weight: 650; line-height: 1.1; font-variant-numeric: tabular-nums; }
-.arm0 { --tone: var(--arm0); } .arm1 { --tone: var(--arm1); } .arm2 { --tone: var(--arm2); }
-.arm3 { --tone: var(--arm3); } .arm4 { --tone: var(--arm4); } .arm5 { --tone: var(--arm5); }
-.arm6 { --tone: var(--arm6); } .arm7 { --tone: var(--arm7); }
 .name { color: var(--tone); font-weight: 650; }
 .key { display: inline-block; width: 1.6rem; border-top: 3px solid var(--tone); vertical-align: middle;
   margin-right: .4rem; }
@@ -46,30 +65,15 @@ figure { margin: 0; }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; margin: .4rem 0 .8rem; font-size: .92rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .95rem; }
-th, td { text-align: right; padding: .45rem .7rem; border-bottom: 1px solid var(--rule); }
+th, td { text-align: right; padding: .45rem .7em; border-bottom: 1px solid var(--rule); }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
 thead th { font-weight: 650; } tbody th { font-weight: 400; } tr:last-child > * { border-bottom: 0; }
 .words td, .words th { text-align: left; }
 .small { display: block; color: var(--quiet); font-size: .85rem; }
-.numbers td { white-space: nowrap; }
-svg { display: block; width: 100%; max-width: 32rem; height: auto; margin: 0 auto;
-  font-family: system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-svg text { font-size: 11px; fill: var(--quiet); font-variant-numeric: tabular-nums; }
-svg .middle { text-anchor: middle; } svg .end { text-anchor: end; } svg .label { font-size: 12px; }
-svg .inside { fill: var(--ink); font-weight: 600; } svg .strong { fill: var(--card); }
-svg line.grid { stroke: var(--rule); } svg line.mark { stroke: var(--quiet); stroke-dasharray: 4 4; stroke-width: 1.5; }
-.line { fill: none; stroke: var(--tone); stroke-width: 2.2; stroke-linejoin: round; }
-.line.arm1 { stroke-dasharray: 6 3; } .line.arm2 { stroke-dasharray: 2 3; } .line.arm3 { stroke-dasharray: 9 3 2 3; }
-.line.arm5 { stroke-dasharray: 6 3; } .line.arm6 { stroke-dasharray: 2 3; } .line.arm7 { stroke-dasharray: 9 3 2 3; }
-.line.again { stroke-dasharray: 16 5; stroke-width: 1.6; }
-.band, .faint { fill: var(--tone); fill-opacity: .16; } .faint { fill-opacity: .55; }
-.reach { stroke: var(--tone); stroke-width: 2.4; } svg .named { fill: var(--ink); font-weight: 600; }
+.numbers { font-size: .86rem; } .numbers td { white-space: nowrap; }
 .departed { margin: 1rem 0 .3rem; font-weight: 650; color: var(--bad); } header ul { margin: 0; padding-left: 1.2rem; }
 .verdict + .verdict { margin-top: .7rem; } header .quiet { margin: 1rem 0 0; } header li { max-width: 60rem; }
 .word { font-weight: 650; } .word.good { color: var(--good); } .word.bad { color: var(--bad); }
-.dot, .bar { fill: var(--tone); } .spot { fill: var(--ink); stroke: var(--card); }
-.bar.arm1 { fill-opacity: .75; }
-.cell { fill: var(--heat); fill-opacity: calc(.06 + .94 * var(--shade)); }
 .utterance { font-size: 1.08rem; margin: 0 0 .5rem; overflow-wrap: anywhere; }
 mark { background: var(--wash); color: inherit; border-bottom: 2px solid var(--arm0); border-radius: .2rem;
   padding: .05rem .15rem; }
@@ -90,6 +94,7 @@ footer { padding-top: 2.5rem; padding-bottom: 3rem; color: var(--quiet); font-si
   .stack tr > :first-child { grid-column: 1 / -1; } .stack thead tr > :first-child { display: none; } }
 @media print { .card, svg { break-inside: avoid; } }
 """
+)
 
 
 def page(title: str, *body: str) -> str:
@@ -112,7 +117,7 @@ def alone(picture: str) -> str:
     width, height = (ENLARGED * float(one) for one in re.findall(r'viewBox="0 0 (\S+) (\S+)"', head)[0])
     size = f'width="{width:.0f}" height="{height:.0f}"'
     head = head.replace("<svg", f'<svg xmlns="http://www.w3.org/2000/svg" {size}', 1)
-    return f"{head}>{tag('style', Markup(STYLE))}{rest}\n"
+    return f"{head}>{tag('style', Markup(PICTURE))}{rest}\n"
 
 
 def section(title: str, about: str, *inside: str) -> Markup:
