@@ -171,6 +171,17 @@ def test_a_finished_run_is_left_alone(tmp_path):
     assert tiny.equal({name: model.state_dict()[name] for name in tiny.weights(tmp_path)}, tiny.weights(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("lost", "message"),
+    [("config.json", "holds no model: it has no config.json"), ("model.safetensors", "holds no weights")],
+)
+def test_a_finished_run_that_lost_a_file_is_told(tmp_path, lost, message):
+    tiny.train(tmp_path)
+    (tmp_path / lost).unlink()
+    with pytest.raises(ValueError, match=message):
+        tiny.train(tmp_path, resume=True)
+
+
 def test_killed_before_the_first_checkpoint(uninterrupted, tmp_path):
     prepare_folder(tmp_path)
     with pytest.raises(Crash):

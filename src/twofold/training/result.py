@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from twofold.disk import system_errors
-from twofold.models.loading import without_bars
+from twofold.models.loading import load_as, without_bars
 from twofold.training.durable import ASIDE, move_in
 
 
@@ -29,5 +29,4 @@ def write_model(model: PreTrainedModel, folder: Path, whole: Mapping[str, Tensor
 
 def read_model(model: PreTrainedModel, folder: Path) -> None:
     """The weights that `write_model` wrote, into a model of the same shape."""
-    with without_bars():
-        model.load_state_dict(type(model).from_pretrained(folder).state_dict())
+    model.load_state_dict(load_as(folder, type(model)).state_dict())
