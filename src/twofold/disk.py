@@ -59,7 +59,7 @@ def taken(path: Path, *, wait: bool) -> int | None:
 
 
 def naming(error: OSError, path: Path) -> OSError:
-    """The error with the name of the file that was to be: a full disk does not say which, and nobody knows an aside."""
+    """The error with the name of the file that was to be written: the system names a temporary one, or none."""
     return OSError(error.errno, error.strerror, str(path))
 
 

@@ -80,7 +80,7 @@ def _commit() -> str | None:
 
 @cache
 def _code() -> str | None:
-    """The package's files in a few letters: the same of two commits that differ elsewhere, and of a copy. Read once."""
+    """A short hash of the package's files: the same for commits that differ elsewhere, and for a copy. Read once."""
     digest, package = hashlib.sha256(), Path(__file__).parent
     # What is hidden an editor put there.
     files = [path for path in package.rglob("[!.]*") if path.suffix in (".py", ".json") and path.is_file()]

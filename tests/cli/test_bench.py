@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import twofold
 from twofold.cli import main
 from twofold.kernels import choices
 
@@ -106,10 +107,18 @@ def test_mistakes_get_one_line_and_a_code(words, message, capsys):
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", [["--help"], ["bench", "--help"], ["bench", "attention", "--help"], ["--version"]])
-def test_help_and_version(words, capsys):
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--help"], "usage: twofold VERB"),
+        (["bench", "--help"], "usage: twofold bench"),
+        (["bench", "attention", "--help"], "usage: twofold bench attention"),
+        (["--version"], f"twofold {twofold.__version__}"),
+    ],
+)
+def test_help_and_version(words, said, capsys):
     assert main(words) == 0
-    assert "twofold" in capsys.readouterr().out
+    assert capsys.readouterr().out.startswith(said)
 
 
 @pytest.mark.parametrize("words", [[], ["train"], ["compare"], ["bench"]])
@@ -198,14 +207,16 @@ def test_tune_writes_a_table_that_auto_takes(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["layer", "--tokens", "0"], "tokens must be at least 1, got (0,)"),
+        (["layer", "--tokens", "0"], "tokens must be at least 1, got 0"),
         (["training", "--tokens", "1"], "tokens and vocabulary must be at least 2, got 1 and 32768"),
-        (["decode", "--context", "0"], "context must be at least 1, got (0,)"),
+        (["decode", "--context", "0"], "context must be at least 1, got 0"),
         (["decode", "--heads", "3", "--kv-heads", "2"], "kv-heads must divide heads 3, got 2"),
         (["attention", "--tune", "missing/choices.json"], "tune must be a file in an existing folder"),
         (["attention", "--out", "/"], "out must be a file in an existing folder, got /"),
         (["training", "--dtype", "float64"], "dtype must be float32 or, for mixed precision, bfloat16, got float64"),
         (["attention", "--tune", "choices.json", "--kinds", "split_key"], "kinds must hold split_kv"),
+        (["attention", "--explain", "--out", "rows.json"], "out must be left out beside --explain"),
+        (["attention", "--explain", "--tune", "choices.json"], "tune must be left out beside --explain"),
         (["layr"], "unknown bench 'layr'; there are: attention, layer, training, decode"),
     ],
 )

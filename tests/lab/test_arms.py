@@ -58,7 +58,7 @@ class TestSize:
     def test_matched_is_equal_to_half_a_column_a_layer(self, name, family, changes):
         wanted = parameters(standard(family, **changes), FAMILIES[family][1])
         if not ARMS[name].can_match:
-            with pytest.raises(ValueError, match="matched must be False for wide, whose size is what it is about"):
+            with pytest.raises(ValueError, match="matched must be False for wide: its size is what it tests"):
                 made(name, family, matched=True, **changes)
             return
         model = made(name, family, **changes)
@@ -329,7 +329,7 @@ sys.stdout.write(type(twofold.load(f"{sys.argv[1]}/exclusive").model.layers[0].s
     @pytest.mark.usefixtures("forgotten")
     def test_a_name_stands_for_one_part(self):
         mine = Arm(name="gated", source="me", attention=rivals.Exclusive)
-        with pytest.raises(ValueError, match="name must be another than 'gated', which is that of Gated already"):
+        with pytest.raises(ValueError, match="arm 'gated' is already registered, for Gated"):
             build(mine, standard(), DecoderForCausalLM, matched=True, seed=0)
         register(ARMS["gated"])
         with pytest.raises(ValueError, match=r"attention_part must be None or one of exclusive, .*, got 'mine'"):

@@ -39,7 +39,7 @@ def test_whole_numbers_do_for_numbers():
 @pytest.mark.parametrize(
     ("option", "complaint"),
     [
-        ({"wdith": 32}, "option 'wdith' there is not; there are: accumulate, "),
+        ({"wdith": 32}, "unknown option 'wdith'; there are: accumulate, "),
         ({"width": "32"}, "option width must be a whole number, got '32'"),
         ({"width": 32.0}, "option width must be a whole number, got 32.0"),
         ({"width": True}, "option width must be a whole number, got True"),
@@ -73,7 +73,7 @@ def test_what_a_comparison_sets_itself_cannot_be_set(name):
 
 def test_an_option_of_another_task_is_not_one_of_this():
     assert options_of("translation", {"beams": 2}).choices == {"beams": 2}
-    with pytest.raises(ValueError, match="option 'beams' there is not"):
+    with pytest.raises(ValueError, match="unknown option 'beams'"):
         options_of("lm", {"beams": 2})
 
 
@@ -98,7 +98,7 @@ def test_smoothing_is_for_what_writes_answers():
 
 def test_questions_that_are_told_apart_stay_in_one_piece():
     with pytest.raises(
-        ValueError, match="accumulate must be 1 for EncoderForSentenceEmbedding, whose loss tells all of"
+        ValueError, match="accumulate must be 1 for EncoderForSentenceEmbedding, whose loss contrasts all examples"
     ):
         options_of("retrieval", {"accumulate": 4})
     assert options_of("goals", {"accumulate": 4}).settings.accumulate == 4

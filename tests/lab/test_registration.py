@@ -1,5 +1,6 @@
 """Plans: what is refused beforehand, what is fixed, and every way to depart from it."""
 
+import hashlib
 import json
 import re
 from dataclasses import replace
@@ -50,10 +51,15 @@ def registered(plan, date="2026-11-01T00:00:00+00:00"):
 
 class TestPlan:
     def test_a_registration_from_before_rivals_had_to_work_still_holds(self, tmp_path):
-        """The hash of a plan that does not say it is what it was."""
+        """Its hash is that of what it says, without the field."""
         register(plan(), tmp_path)
-        assert "rivals_within" not in json.loads((tmp_path / "registration.json").read_text())["plan"]
+        path = tmp_path / "registration.json"
+        told = json.loads(path.read_text())
+        del told["plan"]["rivals_within"]
+        text = json.dumps(told["plan"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        path.write_text(json.dumps(told | {"sha256": hashlib.sha256(text.encode()).hexdigest()}))
         assert read_registration(tmp_path).plan == plan()
+        assert register(plan(), tmp_path).plan == plan()
         with pytest.raises(ValueError, match="has another plan"):
             register(plan(rivals_within=0.05), tmp_path)
 
@@ -230,6 +236,18 @@ class TestFollowed:
         # Without a grid no rate is known.
         assert nothing.startswith("108 of 108 runs are missing: final exclusive seed 0 at 1,000,000 tokens; ")
 
+    def test_an_arm_that_diverges_at_every_rate_of_one_budget_is_told_and_not_waited_for(self):
+        asked = plan(grid_budgets=BUDGETS[:2])
+        is_lost = lambda one: (one.arm, one.budget) == ("exclusive", BUDGETS[0])  # noqa: E731
+        kept = [
+            replace(one, value=None) if is_lost(one) else one
+            for one in records(asked)
+            if one.phase == "grid" or not is_lost(one)
+        ]
+        assert self.departures(kept, asked) == [
+            "1 of the arms diverged at every rate of the grid: exclusive at 1,000,000 tokens"
+        ]
+
     def test_runs_that_were_not_planned(self):
         extra = record("standard", 8, 1e-3, BUDGETS[0])
         other = record("standard", 0, 8e-3, BUDGETS[0], "grid")
@@ -299,7 +317,7 @@ class TestFollowed:
             for one in records(plan())
         ]
         usual = ENVIRONMENT.get(name)
-        own = ["2 versions of arms that are not of this package made the runs: None; another"]
+        own = ["2 versions of user-defined arms made the runs: None; another"]
         assert self.departures(odd) == (own if name == "own_arms" else []) + [
             "2 differences in how primary pairs were made: "
             f"split_kv matched / standard seed 7 at {budget:,} tokens: {name} another / {usual}; "

@@ -11,7 +11,7 @@ from tests.lab.made_up import ARMS, BUDGETS, ENVIRONMENT, plan, record, records
 from twofold.lab.comparisons import compared
 from twofold.lab.schedules import Clock
 from twofold.lab.statistics import Estimate, holm, sign_flip_p, smallest_detectable, t_interval
-from twofold.lab.verdict import Word, interval_text, judged, number, overview
+from twofold.lab.verdict import Word, interval_text, judged, number, overview, share
 
 SPLIT = "split_kv matched"
 UNJUDGED = f"not judged: of {SPLIT} against standard, "
@@ -440,10 +440,27 @@ class TestOverview:
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [(0.0123456, "0.0123"), (-2.0, "-2.00"), (100.0, "100"), (1234567.8, "1,234,568"), (math.inf, "inf")],
+    [
+        (0.0123456, "0.0123"),
+        (-2.0, "-2.00"),
+        (100.0, "100"),
+        (999.6, "1,000"),
+        (1234567.8, "1,234,568"),
+        (math.inf, "inf"),
+    ],
 )
 def test_numbers_are_short(value, said):
     assert number(value) == said
+
+
+def test_shares_are_percents_up_to_ten_times():
+    assert [share(one) for one in (0.931, 1.0, 9.99, 9.996, 25)] == [
+        "93.1 %",
+        "100 %",
+        "999 %",
+        "10.0 times",
+        "25.0 times",
+    ]
 
 
 def test_an_interval_that_is_none():

@@ -116,6 +116,16 @@ def test_the_best_so_far_is_remembered(tmp_path):
     same(folder, tmp_path / "whole")
 
 
+def test_without_a_metric_the_last_weights_are_kept_over_a_crash(tmp_path):
+    options = {"evaluate": lambda model: {"loss": 1.0}, "metric": None, "changes": {"evaluate_steps": 1}}
+    whole = tiny.train(tmp_path / "whole", **options)
+    with pytest.raises(Crash):
+        tiny.train(tmp_path / "resumed", progress=At(4, crash), **options)
+    resumed = tiny.train(tmp_path / "resumed", resume=True, **options)
+    assert resumed.best_step == whole.best_step == STEPS
+    same(tmp_path / "resumed", tmp_path / "whole")
+
+
 def test_patience_is_remembered(tmp_path):
     options = {"evaluate": lambda model: {"loss": 1.0}, "changes": {"patience": 5, "evaluate_steps": 1}}
     with pytest.raises(Crash):

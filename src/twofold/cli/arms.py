@@ -1,8 +1,7 @@
 """Several `twofold train` at once, one thread each, and a bar for every one of them.
 
-Two at once beat two in turn with twice the threads: those would take as long if threads shared the work without loss,
-and small matrices are shared at a great one. Each is the command that anybody could type; how far it is, its
-metrics.jsonl says.
+Two side by side, one thread each, beat two in turn with two threads: matrices this small gain little from a second
+one. Each is the command that anybody could type; how far it is, its metrics.jsonl says.
 """
 
 import os

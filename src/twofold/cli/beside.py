@@ -16,7 +16,7 @@ BESIDE = "--beside="
 
 
 class Beside:
-    """So many further processes of a comparison. They say what goes wrong on the same stderr."""
+    """Further processes of a comparison, which write their errors to the same stderr."""
 
     def __init__(self, words: Sequence[str], count: int) -> None:
         self.words, self.count = words, count

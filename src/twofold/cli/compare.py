@@ -60,7 +60,7 @@ NAMES = [
     "linear_path",
 ]
 
-# More are a slip of the finger.
+# More are almost certainly a typo.
 MOST_AT_ONCE, MOST_SEEDS = 256, 10_000
 
 
@@ -71,7 +71,7 @@ class Compare:
     arms: tuple[str, ...] = ("standard", "split_kv")
     """Which; the first is what all others are compared with."""
     arms_from: Path | None = None
-    """A Python file with arms of one's own, which is run (docs/arms.md)."""
+    """A Python file with arms of your own, which is run (docs/arms.md)."""
     seeds: int = 3
     """Pairs of runs. Below 8 no p is printed."""
     lrs: tuple[float, ...] = ()
@@ -90,7 +90,7 @@ class Compare:
     """A plan.toml to fix in the folder, before the first run."""
     report: Path | None = None
     """A comparison's folder: write its report of the runs that are there, and start none."""
-    pool: tuple[Path, ...] = ()
+    pool: tuple[Path, ...] | None = None
     """Folders of comparisons of the same two arms: the mean of their effects, in standard deviations (docs/lab.md)."""
     at_once: int = 1
     """Runs at the same time, each in a process of its own; several GPUs are shared out."""
@@ -108,7 +108,7 @@ def run(words: Sequence[str]) -> int:
     if task is not None and task not in TASKS:
         raise ValueError(f"unknown task {task!r}; there are: {', '.join(TASKS)}")
     chosen = parse(Compare, words[0 if task is None else 1 :], f"twofold compare {task or ''}".strip())
-    if chosen.pool:
+    if chosen.pool is not None:
         _check_alone("--pool", words)
         return pool(chosen.pool, as_json=chosen.json)
     if chosen.report is not None:

@@ -1,4 +1,4 @@
-"""What data is, in a few letters: what was made of other data must not be taken for it."""
+"""A short hash of data, so that what was made of other data is not taken for it."""
 
 import hashlib
 import os

@@ -116,7 +116,7 @@ def config_of(
             f"standard_config must have standard attention, got {standard.attention_part or standard.attention!r}"
         )
     if matched and not arm.can_match:
-        raise ValueError(f"matched must be False for {arm.name}, whose size is what it is about")
+        raise ValueError(f"matched must be False for {arm.name}: its size is what it tests")
     register(arm)
     mine = arm.config(standard)
     mine.attention_part = None if arm.attention is SelfAttention else arm.name
@@ -132,7 +132,7 @@ def register(arm: Arm) -> None:
     if arm.attention is SelfAttention:
         return
     if PARTS.setdefault(arm.name, arm.attention) is not arm.attention:
-        raise ValueError(f"name must be another than {arm.name!r}, which is that of {PARTS[arm.name].__name__} already")
+        raise ValueError(f"arm {arm.name!r} is already registered, for {PARTS[arm.name].__name__}: choose another name")
 
 
 def parameters(config: PreTrainedConfig, model_class: type[PreTrainedModel]) -> int:

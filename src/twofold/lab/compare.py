@@ -2,7 +2,7 @@
 
 Any number of processes may work on one folder at once, on one machine or on several that share it. A run is claimed by
 a lock, which is gone with its process however that ends; what is finished is a line of records.jsonl. So a comparison
-that was stopped, or killed, goes on where it was when it is called again, and a run is what it can lose.
+that was stopped, or killed, goes on when it is called again, and loses at most the run in progress.
 """
 
 import hashlib
@@ -93,8 +93,8 @@ def _did_one(lab: Laboratory, folder: Path, left: Sequence[Key], watcher: Watche
             return True
     if refused and not others_work:
         raise ValueError(
-            f"{folder}: what is left pairs with runs that were made otherwise, and could not be judged: {refused[0]}; "
-            "go on as those were made"
+            f"{folder}: the runs that are left pair with some that were made otherwise, and could not be judged: "
+            f"{refused[0]}; go on as those were made"
         )
     return False
 
@@ -141,7 +141,7 @@ def _is_held(path: Path) -> bool:
 
 
 def check_same(lab: Laboratory, records: Sequence[Record], folder: Path) -> None:
-    """Raises where runs were trained on other data, or by other versions of arms of one's own, than this process has:
+    """Raises where runs were trained on other data, or by other versions of user-defined arms, than this process has:
     nothing could be said of both together."""
     for record in records:
         if (found := record.environment.get("data")) != lab.data:
@@ -170,10 +170,10 @@ def remaining(plan: Plan, records: Sequence[Record], note: Note = lambda text: N
                 rates[arm, budget] = rate
     claimed = {arm for pair in plan.primary for arm in pair} if not plan.exploratory else set()
     for arm in plan.arms:
-        grid = curve_for(curves, arm, plan.end) if arm in claimed else None
-        if grid is not None and grid.best is not None and not grid.is_interior:
+        curve = curve_for(curves, arm, plan.end) if arm in claimed else None
+        if curve is not None and curve.best is not None and not curve.is_interior:
             note(
-                f"the best rate of {arm}, {grid.best:g}, is at the edge of the grid, or level with it: "
+                f"the best rate of {arm}, {curve.best:g}, is at the edge of the grid, or level with it: "
                 "no comparison with it will be judged"
             )
     return [key for key in plan.finals(rates) if key not in done]

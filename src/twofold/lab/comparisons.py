@@ -19,7 +19,7 @@ from twofold.lab.registration import (
     listed,
     undated,
     unlike,
-    versions,
+    versions_of_own_arms,
 )
 from twofold.lab.schedules import Clock, Shortest, clock, shortest_schedule
 from twofold.lab.statistics import MOST_PAIRS, Estimate, holm, sign_flip_p, smallest_detectable, t_interval
@@ -95,7 +95,7 @@ def _comparison(
         detectable=smallest_detectable(found, plan.threshold / (primaries or 1)) if found else math.inf,
         shortest=shortest,
         clock=clock(pairs, shortest, lower_is_better=lower),
-        lost=tuple(one for one in hopeless(plan, runs) if one in (arm, against)),
+        lost=tuple(one for one, budget in hopeless(plan, runs) if one in (arm, against) and budget == plan.end),
         flaws=_flaws(plan, runs, registered, arm, against),
     )
 
@@ -146,7 +146,7 @@ def _flaws(plan: Plan, runs: Sequence[Record], registered: datetime | None, arm:
     found = {
         "runs began before the plan was registered": began_early(both, registered),
         "runs do not say when they began": undated(both, registered),
-        "arms of one's own are of several versions": versions(both),
+        "arms of one's own are of several versions": versions_of_own_arms(both),
         "runs of the grid are missing": missing,
         "the grid is another for each arm": uneven,
         "the best learning rate is at the edge of the grid, or level with it": edges,

@@ -38,7 +38,7 @@ FIXED = frozenset(
 )
 # After the name of an arm whose feed-forward keeps its width instead of being fitted to equal parameters.
 RAW = ":raw"
-# A whole number above this is a slip of the finger, and more than some of torch's functions take.
+# A whole number above this is almost certainly a typo, and more than some of torch's functions take.
 MOST = 2**31
 # Times the training length that a text is read over.
 MOST_TIMES = 1024
@@ -92,8 +92,8 @@ def options_of(task: str, size: Mapping[str, Any]) -> Options:
     given: dict[str, dict[str, Any]] = {owner: {} for owner in (*owners, "choices")}
     for name, value in size.items():
         if name not in names:
-            what = "is set by the comparison itself" if name in FIXED else "there is not"
-            raise ValueError(f"option {name!r} {what}; there are: {', '.join(names)}")
+            what = f"option {name!r} is set by the comparison itself" if name in FIXED else f"unknown option {name!r}"
+            raise ValueError(f"{what}; there are: {', '.join(names)}")
         owner = next(owner for owner, hint in hints.items() if name in hint)
         given[owner][name] = _of_kind(name, value, hints[owner][name])
     if kind.Choices:

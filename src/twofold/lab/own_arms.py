@@ -54,7 +54,7 @@ def load_arms(path: Path) -> list[str]:
         )
     for arm in found:
         if ARMS.get(arm.name, arm) is not arm:
-            raise ValueError(f"{path}: name must be another than {arm.name!r}, which is an arm already")
+            raise ValueError(f"{path}: there is an arm {arm.name!r} already: choose another name")
         if not arm.name.isprintable() or not arm.name.strip() or ":" in arm.name:
             raise ValueError(f"{path}: name must be a line without a colon, got {arm.name!r}")
         register(arm)
@@ -63,12 +63,12 @@ def load_arms(path: Path) -> list[str]:
 
 
 def is_own(arm: Arm) -> bool:
-    """Whether an arm is a user's, so that the code of this package does not say what it is."""
+    """Whether a user defined the arm, so that the version of this package does not say what it is."""
     return all(arm is not one for one in OURS)
 
 
 def digest_of_own(arms: Iterable[Arm]) -> str | None:
-    """What arms that are not of this package are made of, in a few letters; None where all are of it.
+    """A short hash of what user-defined arms are made of; None where all arms are of this package.
 
     That is what an arm says of itself, the file that it was loaded from, and those its classes stand in.
     """
@@ -90,7 +90,7 @@ def _classes(arm: Arm) -> list[list[str]]:
 
 
 def _code_beside(arm: Arm, kind: type) -> str:
-    """The file a class stands in, whole, for it may use anything that is beside it; in a few letters."""
+    """A hash of the whole file that a class is defined in, for it may use anything there."""
     if kind.__module__.partition(".")[0] in (*NAMED_IN_RECORDS, *sys.stdlib_module_names):
         return ""
     try:

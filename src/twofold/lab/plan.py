@@ -12,7 +12,7 @@ from twofold.lab.statistics import MOST_PAIRS, smallest_p
 LEAST_PAIRS, LEAST_RATES, MOST_PRIMARY = 8, 4, 2
 # Of a seed, which generators take as 64 bits, and of tokens.
 MOST = 10**18
-# Learning rates beyond these are slips of the finger, and may overflow.
+# Learning rates beyond these are almost certainly typos, and may overflow.
 RATES = (1e-20, 1e20)
 _WORDS = ("experiment", "question", "hypothesis", "task", "data", "metric", "baseline", "analysis", "stop_rule")
 
@@ -55,12 +55,13 @@ class Plan:
     """Options of model and training that are the same for all arms."""
 
     def __post_init__(self) -> None:
+        for name in ("lower_is_better", "exploratory"):
+            check(name, getattr(self, name), "true or false", isinstance(getattr(self, name), bool))
+        # Before the words, one of which is the name of an arm.
+        check("arms", self.arms, "at least two different names", _are_names(self.arms) and len(self.arms) > 1)
         for name in _WORDS:
             value = getattr(self, name)
             check(name, value, "words", isinstance(value, str) and bool(value.strip()))
-        for name in ("lower_is_better", "exploratory"):
-            check(name, getattr(self, name), "true or false", isinstance(getattr(self, name), bool))
-        check("arms", self.arms, "at least two different names", _are_names(self.arms) and len(self.arms) > 1)
         check("baseline", self.baseline, f"one of the arms {list(self.arms)}", self.baseline in self.arms)
         for name, least in (("seeds", 0), ("grid_seeds", 0), ("budgets", 1), ("grid_budgets", 1)):
             self._check_numbers(name, least)
@@ -126,11 +127,7 @@ class Plan:
         ]
 
     def as_json(self) -> dict[str, Any]:
-        told = asdict(self)
-        # Plans that were registered before there was such a field keep their hash.
-        if self.rivals_within is None:
-            del told["rivals_within"]
-        return told
+        return asdict(self)
 
     @classmethod
     def from_json(cls, told: Any) -> "Plan":

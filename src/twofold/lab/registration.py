@@ -60,7 +60,7 @@ def register(plan: Plan, folder: Path) -> Registration:
             if not path.exists():
                 _write(plan, folder)
     found = read_registration(folder)
-    if found.sha256 != _hash(plan):
+    if found.plan != plan:
         raise ValueError(f"{path} has another plan, registered {found.registered:%Y-%m-%d}: choose another folder")
     return found
 
@@ -71,7 +71,7 @@ def _write(plan: Plan, folder: Path) -> None:
         raise ValueError(f"{records} has runs already: a plan is registered before the first one")
     told = {
         "plan": plan.as_json(),
-        "sha256": _hash(plan),
+        "sha256": _hash(plan.as_json()),
         "registered": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"python": platform.python_version(), **{name: version_of(name) for name in PACKAGES}},
     }
@@ -88,7 +88,8 @@ def read_registration(folder: Path) -> Registration:
         told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         plan, registered = Plan.from_json(told["plan"]), datetime.fromisoformat(told["registered"])
         found = Registration(plan=plan, sha256=told["sha256"], registered=registered, versions=told["versions"])
-        is_as_registered = found.sha256 == _hash(plan)
+        # Of what the file says: a field that plans have only had since then changes nothing.
+        is_as_registered = found.sha256 == _hash(told["plan"])
     except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path}: is no registration ({error})") from error
     except ValueError as error:
@@ -110,16 +111,17 @@ def followed(registration: Registration, records: Sequence[Record]) -> list[str]
     tried = {(one.arm, one.seed, one.budget): one.lr for one in ours if one.phase == "final"}
     keys = {record.key for record in ours}
     asked, lost = set(plan.grid()), hopeless(plan, ours)
-    for arm in (arm for arm in plan.arms if arm not in lost):
-        for budget in plan.budgets:
-            for seed in plan.seeds:
-                lr = best[arm, budget] or tried.get((arm, seed, budget), NO_RATE)
-                asked.add(Key(plan.experiment, "final", arm, seed, lr, budget))
+    for arm, budget in (one for one in best if one not in lost):
+        for seed in plan.seeds:
+            lr = best[arm, budget] or tried.get((arm, seed, budget), NO_RATE)
+            asked.add(Key(plan.experiment, "final", arm, seed, lr, budget))
     names = {name: 0 for record in records if (name := record.experiment) != plan.experiment}
     return [
         *(f"runs of another experiment, {name!r}, are among the records" for name in names),
         *_listed(f"of {len(asked)} runs are missing", (_run(key) for key in sorted(asked - keys))),
-        *_listed("of the arms diverged at every rate of the grid", lost),
+        *_listed(
+            "of the arms diverged at every rate of the grid", (f"{arm} at {budget:,} tokens" for arm, budget in lost)
+        ),
         *_listed("runs were not planned", (_run(key) for key in sorted(keys - asked))),
         *_wrong_rates(ours, best),
         *_listed(
@@ -143,20 +145,17 @@ def followed(registration: Registration, records: Sequence[Record]) -> list[str]
             f"runs began before the plan was registered, {registration.registered:%Y-%m-%d %H:%M} UTC",
             began_early(ours, registration.registered),
         ),
-        *_listed("versions of arms that are not of this package made the runs", versions(ours)),
+        *_listed("versions of user-defined arms made the runs", versions_of_own_arms(ours)),
         *_unlike(plan, counted(plan, ours)),
     ]
 
 
-def hopeless(plan: Plan, records: Sequence[Record]) -> list[str]:
-    """Arms whose grid is whole and says no rate: they diverged at every one, and are not compared."""
+def hopeless(plan: Plan, records: Sequence[Record]) -> list[tuple[str, int]]:
+    """Arms and budgets for which a whole grid says no rate: every one diverged, and they are not compared."""
     keys = {record.key for record in records}
     curves = grid_of(plan, records)
-    return [
-        arm
-        for arm in plan.arms
-        if all(key in keys for key in plan.grid() if key.arm == arm) and rate_for(curves, arm, plan.end) is None
-    ]
+    whole = [arm for arm in plan.arms if all(key in keys for key in plan.grid() if key.arm == arm)]
+    return [(arm, budget) for arm in whole for budget in plan.budgets if rate_for(curves, arm, budget) is None]
 
 
 def grid_of(plan: Plan, records: Sequence[Record]) -> list[RateCurve]:
@@ -246,8 +245,8 @@ def _silent(records: Sequence[Record]) -> list[str]:
     )
 
 
-def versions(records: Sequence[Record]) -> list[str]:
-    """What arms of one's own were made of, where that is not the same for all runs."""
+def versions_of_own_arms(records: Sequence[Record]) -> list[str]:
+    """Hashes of user-defined arms, where runs have several."""
     found = sorted({str(one.environment.get("own_arms")) for one in records})
     return found if len(found) > 1 else []
 
@@ -300,7 +299,7 @@ def _run(key: Key) -> str:
     return f"{key.phase} {key.arm} seed {key.seed}{rate} at {key.budget:,} tokens"
 
 
-def _hash(plan: Plan) -> str:
+def _hash(plan: Mapping[str, Any]) -> str:
     """Of the plan as JSON in one form: sorted, no spaces."""
-    told = json.dumps(plan.as_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    told = json.dumps(plan, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(told.encode()).hexdigest()

@@ -25,7 +25,7 @@ CONFIDENCE, RESAMPLES = 0.95, 5000
 
 
 class Clock(StrEnum):
-    """What seconds say to a gain in loss."""
+    """Whether a gain at equal tokens survives at equal seconds."""
 
     KEEPS = "keeps"
     LOSES = "loses"
@@ -61,7 +61,7 @@ def shortest_schedule(
     """Tokens and seconds that `arm` needs for the value of `against` at the largest budget.
 
     None where there are fewer than two budgets, or a run is missing or diverged: of the arm at any budget, of its rival
-    at the largest. What is left without those would be a line of the lucky.
+    at the largest. Without those, the line would be that of the runs that did well.
     """
     budgets = sorted(budgets)
     theirs = end_runs(records, against, budgets[-1])

@@ -170,7 +170,7 @@ def standardised_effect(differences: Sequence[float]) -> float:
     """Mean difference in standard deviations of the differences, with Hedges' correction for few pairs."""
     found = _checked(differences)
     if len(found) < 3:
-        raise ValueError(f"differences must be at least 3, for the correction of two is to nothing, got {len(found)}")
+        raise ValueError(f"differences must be at least 3, because Hedges' correction is 0 for two, got {len(found)}")
     if not found.any():
         return 0.0
     spread = float(found.std(ddof=1))

@@ -38,7 +38,6 @@ from twofold.tasks.task import Features, Task
 from twofold.training.folder import read_metrics
 from twofold.training.loop import fit
 from twofold.training.order import lengths_of, total_steps
-from twofold.training.settings import Settings
 from twofold.training.stopping import Diverged
 
 # Most steps between two lines of a run's metrics, and rows whose self weights are looked at.
@@ -82,7 +81,7 @@ class Laboratory:
                 self.score(model, self.splits.dev, task)
 
     def environment(self) -> dict[str, object]:
-        """What a run that begins now would say of where and on what it is made."""
+        """The environment that a run started now would record."""
         more = {"data": self.data, "runs_at_once": self.at_once, "choices": choices.GIVEN}
         own = {} if self.own_arms is None else {"own_arms": self.own_arms}
         return machine(self.device) | more | own
@@ -97,7 +96,8 @@ class Laboratory:
         every = -(-steps // self.options.own.looks)
         lines = -(-every // LOG_STEPS)
         log_steps = -(-every // lines)
-        settings = self._settings(
+        settings = replace(
+            self.options.settings,
             learning_rate=key.lr,
             seed=key.seed,
             steps=steps,
@@ -131,12 +131,10 @@ class Laboratory:
             fit(
                 model,
                 self.rows,
-                _Apart(self.task.collate, key.seed),
+                _SeededCollate(self.task.collate, key.seed),
                 settings=settings,
                 folder=folder,
                 evaluate=looks,
-                metric="look",
-                higher_is_better=True,
             )
             curve, seconds, tail = looks.read(read_metrics(folder))
         except Diverged:
@@ -175,7 +173,7 @@ class Laboratory:
         return value
 
     def _tested(self, model: PreTrainedModel) -> float | None:
-        """On the test split, which chooses nothing: no number there leaves what the dev split said."""
+        """The score on the test split, None if it is not finite. It decides nothing."""
         try:
             return self.score(model, self.splits.test)
         except Diverged:
@@ -206,22 +204,19 @@ class Laboratory:
                     f"{self.steps(budget)} come to {tokens:,}, got {budget:,}"
                 )
 
-    def _settings(self, **changes: Any) -> Settings:
-        return replace(self.options.settings, **changes)
-
     def _parameters(self, name: str) -> int:
         arm, matched = arm_of(name)
         return parameters(config_of(arm, self.config, self.model_class, matched=matched), self.model_class)
 
     def _tokens_a_step(self) -> float:
         """The mean over an epoch; batches by tokens are made by the loop's own rule."""
-        settings = self._settings(epochs=1.0, steps=None)
+        settings = replace(self.options.settings, epochs=1.0, steps=None)
         steps = total_steps(settings, len(self.rows), lengths_of(settings, self.rows))
         return sum(map(self.task.tokens_of, self.rows)) / steps
 
 
-class _Apart:
-    """Collates by a chance of its own: what a model draws, for dropout say, does not change what it is shown."""
+class _SeededCollate:
+    """Collates with a random stream of its own: what a model draws, for dropout say, does not change its batches."""
 
     def __init__(self, collate: Callable[[list[Features]], Mapping[str, Tensor]], seed: int) -> None:
         self.collate, self.state = collate, torch.Generator().manual_seed(seed).get_state()
@@ -249,8 +244,7 @@ class _Looks:
         if self.wants_weights:
             self._look_inside(model)
         self.seconds.append(time.monotonic() - began)
-        # The last look is the one that counts: its weights are those to keep.
-        return {"look": float(len(self.seconds)), "value": value}
+        return {"value": value}
 
     def read(self, lines: Sequence[Mapping[str, Any]]) -> tuple[list[Point], float, float | None]:
         """The dev curve, seconds of training in all, and how far the largest gradient is above the usual one.

@@ -79,13 +79,14 @@ def interval_text(estimate: Estimate | None) -> str:
 
 
 def number(value: float) -> str:
-    """Three digits that mean something."""
-    return f"{value:#.3g}".rstrip(".") if abs(value) < 1000 or not math.isfinite(value) else f"{value:,.0f}"
+    """Three significant digits, or all of a whole number's."""
+    # What is rounded up to 1000 is written as other thousands are.
+    return f"{value:#.3g}".rstrip(".") if abs(value) < 999.5 or not math.isfinite(value) else f"{value:,.0f}"
 
 
 def share(ratio: float) -> str:
     """In percent."""
-    return f"{number(100 * ratio)} %" if ratio < 10 else f"{number(ratio)} times"
+    return f"{number(100 * ratio)} %" if ratio < 9.995 else f"{number(ratio)} times"
 
 
 def _why_not_judged(comparison: Comparison) -> str | None:

@@ -42,7 +42,7 @@ class ModelOptions:
                 raise ValueError(f"{name} must be at least 1, got {value}")
 
     def check_meant(self) -> None:
-        """Refuse what was asked of recurrent layers and would do nothing. Nothing split may be said of any model."""
+        """Refuse options that a recurrent model would ignore; `standard` attention may be said of any."""
         if self.model == "transformer":
             return
         usual = {field.name: field.default for field in fields(self)}

@@ -119,8 +119,7 @@ def join(settings: Settings) -> Processes:
 def leave(code: int) -> None:
     """End this process of several with an exit code. Does nothing where there is only one.
 
-    gloo's threads sometimes abort or hang while Python takes them down, after all is well: so Python does not get
-    there.
+    By os._exit, because gloo's threads sometimes abort or hang while the interpreter shuts down.
     """
     if not (dist.is_available() and dist.is_initialized()):
         return

@@ -211,7 +211,7 @@ def _never_began(folder: Path) -> bool:
 
 
 def _is_run(folder: Path) -> bool:
-    """Of whichever version."""
+    """Whether the folder holds a run, in any version of the format."""
     return [line["kind"] for line in _lines(folder)[:1]] == ["run"]
 
 

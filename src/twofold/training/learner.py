@@ -60,7 +60,7 @@ class Learner:
 
     @property
     def has_spoilt_weights(self) -> bool:
-        """Whether any weight that this process holds is infinite or no number."""
+        """Whether any weight that this process holds is not finite."""
         held = [one.to_local() if isinstance(one, DTensor) else one for one in self.model.parameters()]
         return not all(bool(tensor.isfinite().all()) for tensor in held)
 
@@ -96,7 +96,7 @@ def forward_options(kind: type[PreTrainedModel], settings: Settings) -> dict[str
     """What forward is told besides a batch, in training alone. Raises for settings that such a model cannot follow."""
     if settings.accumulate > 1 and getattr(kind, "needs_whole_batches", False):
         name, got = kind.__name__, settings.accumulate
-        raise ValueError(f"accumulate must be 1 for {name}, whose loss tells all of a batch apart, got {got}")
+        raise ValueError(f"accumulate must be 1 for {name}, whose loss contrasts all examples of a batch, got {got}")
     known = signature(kind.forward).parameters
     # No cache in training: it costs memory and hides where packed sequences end.
     options: dict[str, Any] = {"use_cache": False} if "use_cache" in known else {}

@@ -75,8 +75,8 @@ def fit(
     settings: Settings,
     folder: Path,
     evaluate: Evaluate | None,
-    metric: str,
-    higher_is_better: bool,
+    metric: str | None = None,
+    higher_is_better: bool = True,
     progress: Progress | None = None,
     resume: bool = False,
 ) -> Outcome:
@@ -85,8 +85,8 @@ def fit(
     train: features, each with input_ids; collate makes a batch of tensors of a list of them. Of a stream no more is
     read than is needed, in an order of its own, and settings must say how many steps there are. evaluate scores a model
     (in eval mode, without gradients); `metric` names the number that decides which weights are kept and when to stop
-    early. Without evaluate the last weights are kept. resume goes on from the newest whole checkpoint, or from the
-    start if there is none yet; a finished run is left as it is.
+    early. Without a metric, or without evaluate, the last weights are kept. resume goes on from the newest whole
+    checkpoint, or from the start if there is none yet; a finished run is left as it is.
 
     Raises Stopped after Ctrl-C or SIGTERM, Diverged when the loss is no number, OSError when the model cannot be
     written, ValueError for what cannot be trained.
@@ -131,7 +131,7 @@ class _Job:
     settings: Settings
     folder: Path
     evaluate: Evaluate | None
-    metric: str
+    metric: str | None
     higher_is_better: bool
     progress: Progress
 

@@ -24,7 +24,7 @@ class Step:
 
 
 class Progress(Protocol):
-    """Somebody who wants to know. Only the main process tells."""
+    """Is told how training goes, in the main process only."""
 
     def started(self, total: int, done: int) -> None: ...
 
@@ -38,7 +38,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Nobody."""
+    """Ignores what it is told."""
 
     def started(self, total: int, done: int) -> None:
         pass

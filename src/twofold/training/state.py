@@ -39,10 +39,16 @@ class State:
         self.untold, self.loss, self.gradient_norm, self.largest_gradient_norm = 0, 0.0, 0.0, 0.0
         return told
 
-    def look(self, numbers: dict[str, float], metric: str, higher_is_better: bool) -> bool:
-        """Take note of an evaluation; whether it is the best so far. A NaN is never better."""
+    def look(self, numbers: dict[str, float], metric: str | None, higher_is_better: bool) -> bool:
+        """Take note of an evaluation; whether its weights are to be kept, as the best so far. A NaN is never better.
+
+        Without a metric no look is better than another, and the numbers of the last one stay.
+        """
         if taken := numbers.keys() & {"kind", "step"}:
             raise ValueError(f"evaluate must name its numbers otherwise than {taken.pop()!r}, which metrics.jsonl uses")
+        if metric is None:
+            self.best = numbers
+            return False
         if metric not in numbers:
             raise ValueError(f"metric must be one that evaluate gives ({', '.join(sorted(numbers))}), got {metric!r}")
         value, best = numbers[metric], self.best.get(metric)

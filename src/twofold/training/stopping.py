@@ -1,7 +1,7 @@
 """What ends a training before its last step.
 
 Ctrl-C and SIGTERM: asked once, it ends at the next step with everything saved; asked again, at once. And numbers that
-are none.
+are not finite.
 """
 
 import signal
@@ -17,7 +17,7 @@ ONE_WISH = 1.0
 
 
 class Diverged(ArithmeticError):  # noqa: N818 (as the lab says of a run)
-    """A loss, a gradient, a weight or a score is infinite or no number."""
+    """A loss, a gradient, a weight or a score is not finite."""
 
 
 class Stopped(Exception):  # noqa: N818 (nothing went wrong)

@@ -69,6 +69,9 @@ class Attention(BenchOptions):
         if self.tune is not None and "split_kv" not in self.kinds:
             raise ValueError(f"kinds must hold split_kv, which --tune compares, got {', '.join(self.kinds)}")
         check_file("tune", self.tune)
+        for name in ("tune", "out"):
+            if self.explain and getattr(self, name) is not None:
+                raise ValueError(f"{name} must be left out beside --explain, which measures nothing")
 
     def cases(self) -> list[Case]:
         shapes = [(self.batch, self.heads, self.key_heads, tokens, self.head_width) for tokens in self.tokens]

@@ -51,9 +51,7 @@ class BenchOptions:
             raise ValueError("device cuda was asked for, but torch finds no GPU here")
         check_file("out", self.out)
         some(kinds=self.kinds)
-        for name in ("heads", "head_width"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        positive(heads=(self.heads,), head_width=(self.head_width,))
         if self.key_heads < 1 or self.heads % self.key_heads:
             raise ValueError(f"kv-heads must divide heads {self.heads}, got {self.key_heads}")
 
@@ -79,7 +77,7 @@ def some(**names: tuple[str, ...]) -> None:
 def positive(**numbers: tuple[int, ...]) -> None:
     for name, given in numbers.items():
         if not given or min(given) < 1:
-            raise ValueError(f"{name} must be at least 1, got {given}")
+            raise ValueError(f"{name} must be at least 1, got {', '.join(map(str, given)) or 'none'}")
 
 
 def measure(

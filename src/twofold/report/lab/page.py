@@ -96,7 +96,7 @@ def _plan(study: Study) -> Markup:
     rows = [
         (name.replace("_", " "), _said(value))
         for name, value in plan.as_json().items()
-        if name not in ("experiment", "question") and value not in ({}, ())
+        if name not in ("experiment", "question") and value not in ({}, (), None)
     ]
     notes = [tag("p", note, class_="quiet") for note in study.notes]
     about = "What was fixed before the first run."

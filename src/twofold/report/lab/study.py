@@ -11,7 +11,7 @@ from twofold.lab.records import FILE, Record, read_records
 from twofold.lab.registration import Registration, counted, followed, grid_of, read_registration
 from twofold.lab.verdict import Verdict, judged, overview
 
-# More sentences than these nobody reads at the head of a page.
+# Verdicts at the head of a page, at most.
 FEW = 3
 
 
