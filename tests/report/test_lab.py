@@ -196,4 +196,4 @@ def test_higher_may_be_better(tmp_path):
     study = read_study(filled(tmp_path, plan(lower_is_better=False), turned))
     assert [said.word for said in study.headlines] == ["better", "better"]
     assert study.departures == []
-    assert "above zero is a gain" in lab_page(study, [])
+    assert "above zero is a gain" in lab_page(study, tables(study), [])

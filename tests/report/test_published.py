@@ -7,6 +7,7 @@ import pytest
 
 from twofold.report.lab.figures import figures
 from twofold.report.lab.study import read_study
+from twofold.report.lab.tables import tables
 from twofold.report.lab.text import lab_text
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -19,7 +20,7 @@ REACHES = r"reaches that end with [^(]*\([^)]*\)"
 @pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.parent.name)
 def test_a_report_is_what_its_records_say(report):
     study = read_study(report.parent)
-    assert report.read_text(encoding="utf-8") == lab_text(study, figures(study))
+    assert report.read_text(encoding="utf-8") == lab_text(study, tables(study), figures(study))
 
 
 def test_the_table_calls_better_or_worse_what_the_reports_do():

@@ -239,15 +239,13 @@ def _unknown_elsewhere(arms: Sequence[str], loaded: Collection[str]) -> list[str
 
 def _told(folder: Path, *, as_json: bool) -> int:
     """Write the report, and say its first sentence and what departs from the plan."""
-    from twofold.lab.records import FILE as RECORDS
-    from twofold.lab.records import read_records
     from twofold.report.lab.page import write_report
     from twofold.report.lab.study import read_study
 
-    study, runs = read_study(folder), len(read_records(folder / RECORDS))
+    study = read_study(folder)
     written = write_report(folder, study)
     if as_json:
-        told = {"out": str(folder), "runs": runs, "verdicts": [one.sentence for one in study.headlines]}
+        told = {"out": str(folder), "runs": study.runs, "verdicts": [one.sentence for one in study.headlines]}
         told["departures"] = study.departures
         say_json(told)
         return 0
@@ -255,7 +253,7 @@ def _told(folder: Path, *, as_json: bool) -> int:
         say(verdict.sentence)
     for departure in study.departures:
         say(f"  not as planned: {departure}")
-    say(f"{written[0]}: {runs} {'run' if runs == 1 else 'runs'}")
+    say(f"{written[0]}: {study.runs} {'run' if study.runs == 1 else 'runs'}")
     return 0
 
 

@@ -92,7 +92,7 @@ def run(words: Sequence[str]) -> int:
 
 def _train(chosen: Demo, console: Any) -> int:
     """See that both runs are there and finished. Returns the signal that came in between, or 0."""
-    from twofold.cli.arms import Training, Watch, train_at_once
+    from twofold.cli.trainings import Training, Watch, train_at_once
     from twofold.tasks.goals import Goals
     from twofold.training import Settings, is_finished
     from twofold.training.folder import check_folder

@@ -27,6 +27,11 @@ class Pairs:
     """Arms and seeds that ended in no number."""
 
     @property
+    def name(self) -> str:
+        """As the report calls them."""
+        return f"{self.arm} − {self.against}"
+
+    @property
     def differences(self) -> list[float]:
         """The arm's value minus its rival's."""
         return [

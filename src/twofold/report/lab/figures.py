@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from twofold.lab.comparisons import Comparison
 from twofold.lab.pairs import Spot, by_budget, gap_curve, mean_curve, seconds_at
 from twofold.lab.statistics import t_interval
 from twofold.report.charts import Interval, Line, heat_map, interval_chart, line_chart, short
@@ -25,7 +26,7 @@ class Figure(NamedTuple):
 
 def figures(study: Study) -> list[Figure]:
     """All that have something to show, in the order of the report."""
-    found = [_differences(study), _gap(study), *_ends(study), _against_tokens(study), _against_seconds(study)]
+    found = [_differences(study), _gap(study), *_budgets(study), _against_tokens(study), _against_seconds(study)]
     return [figure for figure in [*found, *_rates(study), *_self_weights(study)] if figure.picture.startswith("<svg")]
 
 
@@ -33,7 +34,7 @@ def _differences(study: Study) -> Figure:
     title = "The difference, seed by seed"
     rows = [
         Interval(
-            f"{one.pairs.arm} − {one.pairs.against}",
+            one.pairs.name,
             study.place(one.pairs.arm),
             one.difference.mean,
             one.difference.low,
@@ -49,40 +50,37 @@ def _differences(study: Study) -> Figure:
 
 def _gap(study: Study) -> Figure:
     title = "The gap against tokens"
-    lines = [
-        _line(
-            f"{one.pairs.arm} − {one.pairs.against}",
-            study.place(one.pairs.arm) + _apart(study, one.pairs.against),
-            _late(gap_curve(one.pairs)),
-            is_banded=(one.pairs.arm, one.pairs.against) in study.plan.primary,
-        )
-        for one in study.comparisons
-    ]
-    return Figure("gap", title, _chart(study, lines, title, "tokens", mark=0.0, y_label=f"gap in {study.plan.metric}"))
+    lines = [_between(study, one, _late(gap_curve(one.pairs))) for one in study.comparisons]
+    return Figure("gap", title, _gaps(study, lines, title))
 
 
-def _apart(study: Study, against: str) -> int:
-    """Keeps an arm's lines against two rivals apart: the baseline's is in the arm's own colour."""
-    return 0 if against == study.plan.baseline else len(study.plan.arms)
-
-
-def _ends(study: Study) -> list[Figure]:
+def _budgets(study: Study) -> list[Figure]:
     """The gap at the ends of own schedules, where there are several budgets."""
     title = "The gap at the end of each budget's own schedule"
     if len(study.plan.budgets) < 2:
         return []
     lines = []
     for one in study.comparisons:
+        ends = by_budget(study.records, one.pairs.arm, one.pairs.against)
         gaps = [
             Spot(budget, t_interval(pairs.differences, one.confidence))
-            for budget, pairs in by_budget(study.records, one.pairs.arm, one.pairs.against).items()
+            for budget, pairs in ends.items()
             if pairs.differences
         ]
-        place = study.place(one.pairs.arm) + _apart(study, one.pairs.against)
-        is_banded = (one.pairs.arm, one.pairs.against) in study.plan.primary
-        lines.append(_line(f"{one.pairs.arm} − {one.pairs.against}", place, gaps, is_banded=is_banded))
-    picture = _chart(study, lines, title, "tokens", mark=0.0, y_label=f"gap in {study.plan.metric}", log_x=True)
-    return [Figure("budgets", title, picture)]
+        lines.append(_between(study, one, gaps))
+    return [Figure("budgets", title, _gaps(study, lines, title, log_x=True))]
+
+
+def _between(study: Study, one: Comparison, gaps: Sequence[Spot]) -> Line:
+    """The line of a comparison. That of a rival which is not the baseline has another colour than the arm's own."""
+    pairs = one.pairs
+    apart = 0 if pairs.against == study.plan.baseline else len(study.plan.arms)
+    is_primary = (pairs.arm, pairs.against) in study.plan.primary
+    return _line(pairs.name, study.place(pairs.arm) + apart, gaps, is_banded=is_primary)
+
+
+def _gaps(study: Study, lines: Sequence[Line], title: str, *, log_x: bool = False) -> Markup:
+    return _chart(study, lines, title, "tokens", mark=0.0, y_label=f"gap in {study.plan.metric}", log_x=log_x)
 
 
 def _against_tokens(study: Study) -> Figure:

@@ -1,5 +1,6 @@
 """The report as one HTML file, and its pictures as files of their own."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from twofold.disk import write_whole
@@ -11,20 +12,13 @@ from twofold.report.lab.text import lab_text
 from twofold.report.markup import Markup, joined, tag
 from twofold.report.page import alone, card, grid, page, section, table
 
-# Which table comes with which pictures below it.
-PICTURES = {
-    "Differences": ("differences", "gap"),
-    "The difference by budget": ("budgets",),
-    "Where the arms ended": ("tokens", "seconds"),
-}
-
 REPORTS = ("report.html", "report.md")
 
 
 def write_report(folder: Path, study: Study) -> list[Path]:
     """Write report.html, report.md and its pictures into a comparison's folder, and say what was written."""
-    drawn = figures(study)
-    texts = dict(zip(REPORTS, (lab_page(study, drawn), lab_text(study, drawn)), strict=True))
+    drawn, listed = figures(study), tables(study)
+    texts = dict(zip(REPORTS, (lab_page(study, listed, drawn), lab_text(study, listed, drawn)), strict=True))
     texts |= {f"figures/{figure.name}.svg": alone(figure.picture) for figure in drawn}
     (folder / "figures").mkdir(exist_ok=True)
     for name, text in texts.items():
@@ -33,7 +27,7 @@ def write_report(folder: Path, study: Study) -> list[Path]:
     return [folder / name for name in texts]
 
 
-def lab_page(study: Study, drawn: list[Figure]) -> str:
+def lab_page(study: Study, listed: Sequence[Table], drawn: Sequence[Figure]) -> str:
     """The whole file."""
     plan, registration = study.plan, study.registration
     top = tag(
@@ -47,9 +41,7 @@ def lab_page(study: Study, drawn: list[Figure]) -> str:
         ),
     )
     known = {figure.name: figure for figure in drawn}
-    numbers = [
-        _section(one, [known[name] for name in PICTURES.get(one.title, ()) if name in known]) for one in tables(study)
-    ]
+    numbers = [_section(one, [known[name] for name in one.figures if name in known]) for one in listed]
     rates = _cards(
         "Learning rates",
         "Mean over seeds of every rate of the grid; what diverged is left out.",
@@ -78,8 +70,7 @@ def _followed(study: Study) -> Markup:
 
 
 def _section(one: Table, below: list[Figure]) -> Markup:
-    class_ = "words" if one.title == "Environment" else "numbers"
-    return section(one.title, one.about, table(one.heads, one.rows, class_), _grid(below))
+    return section(one.title, one.about, table(one.heads, one.rows, one.style), _grid(below))
 
 
 def _cards(title: str, about: str, drawn: list[Figure]) -> Markup:

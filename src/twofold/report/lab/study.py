@@ -20,6 +20,8 @@ class Study:
     """What was planned, what was run, and what may be said of it."""
 
     registration: Registration
+    runs: int
+    """How many there are, those that do not count included."""
     records: list[Record]
     """Those that count."""
     departures: list[str]
@@ -70,6 +72,7 @@ def read_study(folder: Path) -> Study:
     comparisons = compared(plan, whole, registration.registered)
     return Study(
         registration=registration,
+        runs=len(whole),
         records=records,
         departures=followed(registration, whole),
         notes=notes,

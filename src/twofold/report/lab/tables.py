@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from statistics import mean, median
 from typing import NamedTuple
 
-from twofold.lab.comparisons import Comparison
 from twofold.lab.pairs import by_budget, paired
 from twofold.lab.rates import curve_for, spikes
 from twofold.lab.statistics import Estimate, bootstrap_interval, t_interval
@@ -23,6 +22,9 @@ class Table(NamedTuple):
     about: str
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
+    figures: Sequence[str] = ()
+    """Names of the pictures that belong below it."""
+    style: str = "numbers"
 
 
 def tables(study: Study) -> list[Table]:
@@ -44,7 +46,7 @@ def differences(study: Study) -> Table:
     confidence = 100 * (1 - study.plan.threshold)
     rows = [
         (
-            _name(one),
+            one.pairs.name,
             said.word,
             str(len(one.pairs.runs)),
             number(one.difference.mean) if one.difference else NOTHING,
@@ -76,6 +78,7 @@ def differences(study: Study) -> Table:
             "detectable",
         ),
         rows,
+        figures=("differences", "gap"),
     )
 
 
@@ -86,12 +89,13 @@ def budgets(study: Study) -> Table:
             for budget, pairs in by_budget(study.records, one.pairs.arm, one.pairs.against).items():
                 found = t_interval(pairs.differences, one.confidence) if pairs.differences else None
                 middle = number(found.mean) if found else NOTHING
-                rows.append((_name(one), short(budget), str(len(pairs.runs)), middle, interval_text(found)))
+                rows.append((one.pairs.name, short(budget), str(len(pairs.runs)), middle, interval_text(found)))
     return Table(
         "The difference by budget",
         "Each budget is a training of its own, with a schedule made for it: does the gain last?",
         ("comparison", "tokens", "pairs", "difference", "interval"),
         rows,
+        figures=("budgets",),
     )
 
 
@@ -106,7 +110,7 @@ def schedules(study: Study) -> Table:
                 at_most + _amount(one.shortest.seconds, lambda seconds: f"{number(seconds)} s"),
                 at_most + _ratio(one.shortest.second_ratio),
             )
-            rows.append((_name(one), _level(one.shortest.target), *numbers))
+            rows.append((one.pairs.name, _level(one.shortest.target), *numbers))
     return Table(
         "The shortest schedule to the rival's end",
         "What an arm needs to reach its rival's final value with a schedule of its own, read off between budgets: the "
@@ -136,6 +140,7 @@ def arms(study: Study) -> Table:
         "training, where no difference could be seen beside the fall.",
         ("arm", "learning rate", "seeds", "dev", "interval", "test"),
         rows,
+        figures=("tokens", "seconds"),
     )
 
 
@@ -230,7 +235,7 @@ def environment(study: Study) -> Table:
         # Dates are all different.
         said = f"{values[0]} to {values[-1]}" if name == "date" and len(values) > 1 else ", ".join(values)
         rows.append((name, said))
-    return Table("Environment", "Where the runs were made.", ("what", "which"), rows)
+    return Table("Environment", "Where the runs were made.", ("what", "which"), rows, style="words")
 
 
 def _beyond(study: Study, arm: str) -> dict[int, dict[int, float]]:
@@ -240,10 +245,6 @@ def _beyond(study: Study, arm: str) -> dict[int, dict[int, float]]:
         for times, value in run.beyond:
             found.setdefault(times, {})[run.seed] = value
     return found
-
-
-def _name(comparison: Comparison) -> str:
-    return f"{comparison.pairs.arm} − {comparison.pairs.against}"
 
 
 def _level(value: float) -> str:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from twofold.report.lab.figures import Figure
 from twofold.report.lab.study import Study
-from twofold.report.lab.tables import Table, tables
+from twofold.report.lab.tables import Table
 
 
-def lab_text(study: Study, drawn: Sequence[Figure]) -> str:
+def lab_text(study: Study, listed: Sequence[Table], drawn: Sequence[Figure]) -> str:
     """The whole file."""
     plan, registration = study.plan, study.registration
     if study.departures:
@@ -23,7 +23,7 @@ def lab_text(study: Study, drawn: Sequence[Figure]) -> str:
         f"Experiment {_plain(plan.experiment)}: {_plain(plan.task)} on {_plain(plan.data)}. "
         f"Hypothesis: {_plain(plan.hypothesis)}",
         "",
-        *(line for table in tables(study) for line in _table(table)),
+        *(line for table in listed for line in _table(table)),
         *(f"![{_plain(figure.title)}](figures/{figure.name}.svg)\n" for figure in drawn),
         f"Registered {registration.registered:%Y-%m-%d %H:%M} UTC, sha256 `{registration.sha256}`.",
         *(f"\n{_plain(note)}" for note in study.notes),
