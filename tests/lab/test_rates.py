@@ -110,7 +110,7 @@ def test_of_several_seeds_each_counts():
     runs = [looked(3.0, 2.0, RATES[0], seed) for seed in (0, 1)]
     runs += [looked(3.0, 2.5, RATES[1], 0), looked(3.0, 3.0, RATES[1], 1), *grid(None, None, seed=0)[1:]]
     (one,) = rate_curves(runs, lower_is_better=True)
-    assert [(rate.runs, rate.unstable) for rate in one.rates] == [(2, 0), (3, 2)]
+    assert [(len(rate.seeds), rate.unstable) for rate in one.rates] == [(2, 0), (3, 2)]
     assert one.highest_stable == RATES[0]
 
 

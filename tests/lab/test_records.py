@@ -72,6 +72,22 @@ def test_who_began_first_has_fixed_the_data(path):
     assert [one.seed for one in read_records(path)] == [1, 2]
 
 
+def test_who_ended_first_has_fixed_the_version_of_own_arms(path):
+    assert append(path, record(seed=1, environment={"own_arms": "one"}))
+    with pytest.raises(
+        ValueError, match=r"of another version of your own arms \(one\), got two: this run is not added"
+    ):
+        append(path, record(seed=2, environment={"own_arms": "two"}))
+    assert append(path, record(seed=2, environment={"own_arms": "one"}))
+
+
+def test_half_a_surrogate_pair_names_its_line(path):
+    append(path, record())
+    path.write_text(path.read_text().replace('"standard"', '"\\ud800"'))
+    with pytest.raises(ValueError, match=r"records\.jsonl:1: 'utf-8' codec can't encode"):
+        read_records(path)
+
+
 @pytest.mark.parametrize("cut", [1, 2, 40, 200])
 def test_a_torn_line_is_passed_over_and_cut_off(path, cut):
     append(path, record())

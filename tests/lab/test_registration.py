@@ -88,6 +88,12 @@ class TestPlan:
         with pytest.raises(ValueError, match=r"plan\.toml: unknown field 'seed'; there are: experiment, question"):
             read_plan(toml("seed = 3\n" + TOML))
 
+    def test_a_plan_that_is_nested_too_deep_is_a_line(self, tmp_path):
+        path = tmp_path / "plan.toml"
+        path.write_text("a = " + "[" * 20_000)
+        with pytest.raises(ValueError, match=r"plan\.toml: maximum recursion depth"):
+            read_plan(path)
+
     def test_no_toml(self, toml, tmp_path):
         with pytest.raises(ValueError, match=r"plan\.toml: .*line 2"):
             read_plan(toml("a = 1\nb = = 2"))
@@ -123,7 +129,8 @@ class TestPlan:
             ({"lrs": []}, "lrs must be different numbers from 1e-20 to"),
             ({"lrs": [1e-3, -1]}, "lrs must be different numbers from 1e-20 to"),
             ({"lrs": [1e-3, 1e-3]}, "lrs must be different numbers from 1e-20 to"),
-            ({"threshold": 0.5}, "threshold must be between 0 and 0.5, got 0.5"),
+            ({"threshold": 0.5}, "threshold must be at least 1e-09 and below 0.5, got 0.5"),
+            ({"threshold": 1e-17, "exploratory": True}, "threshold must be at least 1e-09 and below 0.5, got 1e-17"),
             ({"lrs": [1e-320, 1e-3]}, "lrs must be different numbers from 1e-20 to"),
             ({"lrs": [10**400]}, "lrs must be different numbers from 1e-20 to"),
             ({"size": {"date": datetime(2026, 1, 1, tzinfo=UTC)}}, "size must be a table of words and numbers"),

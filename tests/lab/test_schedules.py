@@ -107,17 +107,20 @@ def test_draws_of_a_few_seeds_are_taken_further_out(count):
     assert (found.low, found.high) == pytest.approx((max(-reach, draws[0]), min(reach, draws[-1])), rel=1e-2)
 
 
-@pytest.mark.parametrize(("count", "least"), [(5, 0.90), (8, 0.925)])
-def test_the_interval_holds_what_is_true_as_often_as_the_docs_say(count, least):
-    """The middle 95 % of the draws alone hold it in 86 and 88 of 100."""
+@pytest.mark.parametrize(
+    ("middle", "count", "least", "most"),
+    [(np.mean, 5, 0.90, 0.96), (np.mean, 8, 0.925, 0.96), (np.median, 5, 0.92, 0.99), (np.median, 8, 0.96, 0.99)],
+)
+def test_the_interval_holds_what_is_true_as_often_as_the_docs_say(middle, count, least, most):
+    """The middle 95 % of the draws alone hold it in 86 and 88 of 100. Of paces, the middle one is taken."""
     rng = np.random.default_rng(0)
 
     def holds_it():
         found = rng.normal(size=count)
-        one = _estimate(found.mean(), found[rng.integers(0, count, (2000, count))].mean(1), count)
+        one = _estimate(middle(found), middle(found[rng.integers(0, count, (2000, count))], axis=1), count)
         return one.low <= 0.0 <= one.high
 
-    assert least < np.mean([holds_it() for _ in range(2000)]) < 0.96
+    assert least < np.mean([holds_it() for _ in range(2000)]) < most
 
 
 @pytest.mark.parametrize("seeds", [8, 20])
@@ -201,8 +204,34 @@ class TestClock:
     def test_with_a_single_budget_and_one_run_held_up(self):
         pairs = [run(arm, seed, 100, 1.0, 1.0) for seed in range(3) for arm in ("standard", "exclusive")]
         assert self.judged([replace(one, seconds=50.0) if one is pairs[-1] else one for one in pairs]) is Clock.KEEPS
+        # One that had its machine to itself, or a rival's that was held up, does not speak for the others either.
+        slow = [replace(one, seconds=1.02) if one.arm == "exclusive" else one for one in pairs]
+        for odd, seconds in ((-1, 0.5), (-2, 10.0)):
+            ones = [replace(one, seconds=seconds) if one is slow[odd] else one for one in slow]
+            assert paired(ones, "exclusive", "standard", 100).pace == pytest.approx(1.02)
+            assert self.judged(ones) is Clock.UNKNOWN
         two_of_three_slow = [replace(one, seconds=1.1) if one in pairs[1:4:2] else one for one in pairs]
         assert self.judged(two_of_three_slow) is Clock.UNKNOWN
+
+    @pytest.mark.parametrize(
+        ("odd", "expected"),
+        [
+            # One was held up; one never got there.
+            ([Point(10, 0.5, 2.0), Point(90, 9.0, 0.9), Point(100, 9.9, 0.5)], Clock.KEEPS),
+            ([Point(10, 0.5, 2.0), Point(90, 0.9, 2.0), Point(100, 1.1, 1.5)], Clock.UNKNOWN),
+        ],
+    )
+    def test_with_a_single_budget_the_middle_curve_says_when_all_are_there(self, odd, expected):
+        usual = [Point(10, 0.5, 2.0), Point(90, 0.9, 0.9), Point(100, 1.1, 0.5)]
+        pairs = [
+            one
+            for seed, curve in enumerate([usual, usual, odd])
+            for one in (
+                run("standard", seed, 100, 1.0, 1.0),
+                run("exclusive", seed, 100, curve[-1].value, 1.1, curve),
+            )
+        ]
+        assert self.judged(pairs) is expected
 
     def test_no_pairs(self):
         assert self.judged([]) is Clock.UNKNOWN

@@ -202,7 +202,19 @@ class TestWords:
         for one in more:
             for added in (one, replace(one, lr=1e-3, budget=500)):
                 found = verdict(asked, [*grid(asked), added, *runs(CLEAR)])
-                assert found.sentence == f"{UNJUDGED}the grid is another for each arm ({added.lr:g} seed 8)."
+                why = f"the grid is another for each arm ({added.lr:g} seed 8)"
+                assert found.sentence.startswith(f"{UNJUDGED}{why}")
+
+    def test_a_rate_that_was_tried_with_more_seeds_than_others_is_not_judged(self):
+        """Seeds could be added to it until it is the best, or is not."""
+        asked, whole = one_budget(), [*grid(one_budget()), *runs(CLEAR)]
+        more = [
+            [record(name, 9, lr, 1000, "grid", value=3.0 + (lr != 1e-3), curve=()) for name in asked.arms]
+            for lr in asked.lrs
+        ]
+        found = verdict(asked, [*whole, *more[0]])
+        assert found.sentence == f"{UNJUDGED}not all rates were tried with the same seeds ({SPLIT}; standard)."
+        assert verdict(asked, [*whole, *(one for ones in more for one in ones)]).word is Word.BETTER
 
     def test_runs_from_before_the_plan_are_not_judged(self):
         began = datetime.fromisoformat(ENVIRONMENT["date"])
@@ -363,11 +375,11 @@ class TestHolm:
         assert (first.adjusted_p, second.adjusted_p) == (2 * first.p, None)
         assert first.adjusted_confidence == 0.975
 
-    def test_what_would_have_been_seen_is_adjusted_as_well(self):
+    def test_what_would_have_been_seen_is_at_the_strictest_level_of_holm(self):
         both = plan(budgets=(1000,))
         first, second, other = compared(both, grid(both) + self.two(CLEAR, VAGUE))
         for one, threshold in ((first, 0.025), (second, 0.025), (other, 0.05)):
-            assert one.detectable == smallest_detectable(one.pairs.differences, threshold)
+            assert one.detectable == pytest.approx(smallest_detectable(one.pairs.differences, threshold))
 
 
 class TestWholeExperiments:
@@ -404,7 +416,9 @@ class TestWholeExperiments:
         found = compared(plan(), lost)[0]
         assert found.shortest is None
         # It takes more seconds for the same tokens; its curve is at the rival's end in time.
-        assert "reaches that end" not in judged(plan(), found).sentence
+        assert found.clock is Clock.KEEPS
+        said = judged(plan(), found).sentence
+        assert said.endswith(", and its curve is there in no more time, with 102 % of its seconds for the same tokens.")
 
     def test_seeds_and_rates_outside_the_plan_do_not_count(self):
         whole = records(plan())

@@ -47,7 +47,7 @@ class Comparison:
     adjusted_confidence: float | None
     """The interval at the level that Holm left for this comparison."""
     detectable: float
-    """The smallest difference that would have been seen, endless where none would."""
+    """The smallest difference that would have been seen whatever Holm makes of the others; endless where none would."""
     shortest: Shortest | None
     clock: Clock
     lost: tuple[str, ...]
@@ -143,12 +143,15 @@ def _flaws(plan: Plan, runs: Sequence[Record], registered: datetime | None, arm:
     grid = [run for run in both if run.phase == "grid"]
     tried = {name: {(run.lr, run.seed, run.budget) for run in grid if run.arm == name} for name in sizes}
     uneven = [f"{lr:g} seed {seed}" for lr, seed, _ in sorted(tried[arm] ^ tried[against])] if not missing else []
+    # Seeds that were added to one rate alone could make it the best, or another one.
+    lopsided = [curve.arm for curve in grids if len({rate.seeds for rate in curve.rates}) > 1] if not missing else []
     found = {
         "runs began before the plan was registered": began_early(both, registered),
         "runs do not say when they began": undated(both, registered),
         "arms of one's own are of several versions": versions_of_own_arms(both),
         "runs of the grid are missing": missing,
         "the grid is another for each arm": uneven,
+        "not all rates were tried with the same seeds": lopsided,
         "the best learning rate is at the edge of the grid, or level with it": edges,
         "runs did not see the tokens of their budget": off,
         "the arm has more parameters than its rival": [f"{ours:,} to {theirs:,}"] if is_larger(ours, theirs) else [],

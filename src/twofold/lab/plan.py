@@ -10,6 +10,8 @@ from twofold.lab.statistics import MOST_PAIRS, smallest_p
 
 # With fewer pairs no p is printed, and with fewer rates no optimum can be seen to be one.
 LEAST_PAIRS, LEAST_RATES, MOST_PRIMARY = 8, 4, 2
+# Below this, intervals would be those of a confidence of 1.
+LEAST_THRESHOLD = 1e-9
 # Of a seed, which generators take as 64 bits, and of tokens.
 MOST = 10**18
 # Learning rates beyond these are almost certainly typos, and may overflow.
@@ -69,7 +71,8 @@ class Plan:
         rates = _is_list(self.lrs) and bool(self.lrs) and all(is_number(lr) and low <= lr <= high for lr in self.lrs)
         check("lrs", self.lrs, f"different numbers from {low:g} to {high:g}", rates and _differ(self.lrs))
         object.__setattr__(self, "lrs", tuple(sorted(float(lr) for lr in self.lrs)))
-        check("threshold", self.threshold, "between 0 and 0.5", is_number(self.threshold) and 0 < self.threshold < 0.5)
+        share = is_number(self.threshold) and LEAST_THRESHOLD <= self.threshold < 0.5
+        check("threshold", self.threshold, f"at least {LEAST_THRESHOLD:g} and below 0.5", share)
         within = self.rivals_within
         check("rivals_within", within, "a number above 0", within is None or (is_number(within) and within > 0))
         check("size", self.size, "a table of words and numbers", _is_plain(self.size))
@@ -159,7 +162,7 @@ def read_plan(path: Path) -> Plan:
         return Plan.from_json(tomllib.loads(path.read_text(encoding="utf-8-sig")))
     except FileNotFoundError as error:
         raise ValueError(f"{path}: there is no such file") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: {error}") from error
 
 

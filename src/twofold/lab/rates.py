@@ -18,7 +18,7 @@ class Rate:
     lr: float
     value: Estimate | None
     """Over seeds; None where one of them ended in no number."""
-    runs: int
+    seeds: tuple[int, ...]
     unstable: int
     """How many ended in no number or, above the best rate, no further than the best one was at its first look."""
 
@@ -66,7 +66,12 @@ def rate_curves(records: Sequence[Record], *, lower_is_better: bool) -> list[Rat
         best = min(done)[1] if done else None
         bar = {lr: _first_look(runs[best], sign) if best is not None and lr > best else math.inf for lr in runs}
         rates = [
-            Rate(lr, values[lr], len(ones), sum(run.value is None or sign * run.value >= bar[lr] for run in ones))
+            Rate(
+                lr,
+                values[lr],
+                tuple(sorted(run.seed for run in ones)),
+                sum(run.value is None or sign * run.value >= bar[lr] for run in ones),
+            )
             for lr, ones in runs.items()
         ]
         curves.append(RateCurve(arm, budget, tuple(rates), best))

@@ -166,7 +166,10 @@ def read_records(path: Path, note: Callable[[str], None] = lambda text: None) ->
     records = []
     for number, line in enumerate(lines, start=1):
         try:
-            record = Record.from_json(json.loads(line))
+            told = json.loads(line)
+            # Half a surrogate pair, which JSON can name and no report can hold.
+            json.dumps(told, ensure_ascii=False).encode()
+            record = Record.from_json(told)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}:{number}: {error}") from error
         if record.key in found:
@@ -179,7 +182,8 @@ def read_records(path: Path, note: Callable[[str], None] = lambda text: None) ->
 def append(path: Path, record: Record) -> bool:
     """Add a record, durably; False where the file has one of the same run, which stays.
 
-    Raises where the others are of other data: whoever began first has fixed them.
+    Raises where the others are of other data, or of other versions of user-defined arms: whoever ended first has fixed
+    them.
     """
     line = (json.dumps(record.as_json(), ensure_ascii=False, allow_nan=False) + "\n").encode()
     with locked(path) as handle:
@@ -187,9 +191,10 @@ def append(path: Path, record: Record) -> bool:
         there = list(filter(None, map(_run_of, whole.splitlines())))
         if any(key == record.key for key, _ in there):
             return False
-        data, known = record.environment.get("data"), {data for _, data in there if isinstance(data, str)}
-        if data is not None and known - {data}:
-            raise ValueError(f"{path} has runs on other data ({known.pop()}), got {data}: this run is not added")
+        for name, what in (("data", "on other data"), ("own_arms", "of another version of your own arms")):
+            ours, known = record.environment.get(name), {str(told[name]) for _, told in there if told.get(name)}
+            if ours is not None and known - {ours}:
+                raise ValueError(f"{path} has runs {what} ({known.pop()}), got {ours}: this run is not added")
         # What a killed writer left.
         os.ftruncate(handle, len(whole))
         try:
@@ -218,16 +223,16 @@ def _whole_lines(handle: int) -> bytes:
     return text[: text.rfind(b"\n") + 1]
 
 
-def _run_of(line: bytes) -> tuple[tuple[Any, ...], Any] | None:
-    """Which run a line tells of, and the digest of its data if it says one. Of a line that may be anything: a run is
-    written down whatever stands beside it."""
+def _run_of(line: bytes) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Which run a line tells of, and its environment. Of a line that may be anything: a run is written down whatever
+    stands beside it."""
     try:
         told = json.loads(line)
         key = tuple(told[name] for name in Key._fields)
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     environment = told.get("environment")
-    return key, environment.get("data") if isinstance(environment, dict) else None
+    return key, environment if isinstance(environment, dict) else {}
 
 
 def _point(told: Any) -> Point:

@@ -98,8 +98,8 @@ def clock(pairs: Pairs, shortest: Shortest | None, *, lower_is_better: bool) -> 
     """Whether seconds lose what the loss gains.
 
     By the shortest own schedule where it is known, its interval being for the reader to see. Without: kept if the arm
-    is no slower for the same tokens, or if its curve is at the rival's final value, to stay, in no more time; that
-    schedule was not made to be short, so where it is not, nothing is known.
+    is no slower for the same tokens, or if all its curves get to the rival's final value, to stay, in no more time;
+    that schedule was not made to be short, so where it is not, nothing is known.
     """
     if shortest is not None and shortest.second_ratio.mean <= 1:
         return Clock.KEEPS
@@ -111,9 +111,10 @@ def clock(pairs: Pairs, shortest: Shortest | None, *, lower_is_better: bool) -> 
     if pairs.pace <= 1:
         return Clock.KEEPS
     sign = 1 if lower_is_better else -1
-    # Every pair counts here: one that never gets there is not in time on average either.
     crossings = [_crossing(run, sign, _value(rival)) / rival.seconds for run, rival in pairs.runs]
-    return Clock.KEEPS if float(np.mean(crossings)) <= 1 else Clock.UNKNOWN
+    # All must get there; when, the middle one says, as it does of the pace.
+    is_there = all(map(math.isfinite, crossings)) and float(np.median(crossings)) <= 1
+    return Clock.KEEPS if is_there else Clock.UNKNOWN
 
 
 def _reached(values: np.ndarray, goal: float, budgets: Sequence[int]) -> float:

@@ -153,7 +153,9 @@ def _difference(plan: Plan, comparison: Comparison) -> str:
 def _time(comparison: Comparison) -> str:
     shortest = comparison.shortest
     if shortest is None:
-        return f", with {share(comparison.pairs.pace)} of its seconds for the same tokens"
+        pace = f"{share(comparison.pairs.pace)} of its seconds for the same tokens"
+        is_sooner = comparison.clock is Clock.KEEPS and comparison.pairs.pace > 1
+        return f", and its curve is there in no more time, with {pace}" if is_sooner else f", with {pace}"
     if not math.isfinite(shortest.second_ratio.mean):
         return ", and no budget reaches that end"
     return f", and {_reaches(shortest)}"

@@ -212,7 +212,7 @@ def stability(study: Study) -> Table:
                 arm,
                 # Over budgets, the most cautious.
                 f"{min(stable):g}" if stable and len(stable) == len(curves) else NOTHING,
-                f"{sum(rate.unstable for rate in rates)} of {sum(rate.runs for rate in rates)}",
+                f"{sum(rate.unstable for rate in rates)} of {sum(len(rate.seeds) for rate in rates)}",
                 str(sum(spikes(run, lower_is_better=lower) for run in runs)),
                 number(max(tails)) if tails else NOTHING,
             )
