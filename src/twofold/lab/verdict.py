@@ -6,10 +6,10 @@ no difference found    everything else, with the smallest difference that would 
                        what seconds make of it
 exploratory            what was not registered as primary, and all with fewer than 8 pairs: nothing is claimed
 not judged             runs are missing or diverged; of a primary comparison also where the best learning rate of an arm
-                       lies at the edge of the grid or is level with it, the grid is not whole or another for each arm,
-                       runs began before the plan was registered, or do not say when, or are off their tokens, arms of
-                       one's own are of several versions, pairs were not made alike, the arm is the larger one, or its
-                       rival does not train to within what the plan says
+                       lies at the edge of the grid or is level with it, the grid is not whole, another for each arm or
+                       of other seeds for each rate, runs began before the plan was registered, or do not say when, or
+                       are off their tokens, arms of one's own are of several versions, pairs were not made alike, the
+                       arm is the larger one, or its rival does not train to within what the plan says
 """
 
 import math
