@@ -96,7 +96,7 @@ def test_runs_report_and_progress(whole, data, tmp_path, capsys):
     assert values(out) == values(whole)
     assert said.out.startswith("exploratory: split_kv ")
     for departure in read_study(out).departures:
-        assert f"\n  not as planned: {departure}\n" in said.out
+        assert f"\n  note: {departure}\n" in said.out
     assert said.out.endswith(f"{out}/report.html: 8 runs\n")
     lines = said.err.splitlines()
     assert lines[0] == "grid standard, rate 0.001, seed 2, 512 tokens (4 of the grid to go)"
@@ -500,6 +500,34 @@ def test_several_processes_need_the_file(own, data, tmp_path, monkeypatch, capsy
     said = capsys.readouterr().err
     assert "do not know the arm 'mine': name its file with --arms-from" in said
     assert not (tmp_path / "lab").exists()
+
+
+def test_a_mistake_in_an_arm_is_found_before_the_first_run(own, data, tmp_path, capsys):
+    own.write_text(
+        "from twofold.lab.arms import Arm\nfrom twofold.models.layers import SelfAttention\n\n\n"
+        "class Slip(SelfAttention):\n    def project(self, x, positions=None):\n"
+        "        return super().projekt(x, positions)\n\n\nmine = Arm(name='slip', source='me', attention=Slip)\n"
+    )
+    arms = ["--arms", "standard", "slip", "--arms-from", str(own)]
+    assert main(words(data, tmp_path / "lab", *arms)) == 2
+    said = capsys.readouterr().err
+    assert "arm 'slip' cannot be trained: AttributeError: 'super' object has no attribute 'projekt'" in said
+    assert not (tmp_path / "lab" / FILE).exists()
+
+
+def test_a_dev_split_that_was_cut_is_told(data, tmp_path, capsys):
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "train.txt").write_bytes((data / "train.txt").read_bytes() * 3)
+    assert main(words(tmp_path / "texts", tmp_path / "lab", "--seeds", "1", "--lrs", "1e-3")) == 0
+    assert "twofold: dev and test are cut from train, for the data has none\n" in capsys.readouterr().err
+
+
+def test_data_without_train_are_a_line(data, tmp_path, capsys):
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "test.txt").write_bytes((data / "train.txt").read_bytes())
+    for more in ([], ["--tokens", "512"]):
+        assert main(["compare", "lm", "--data", str(tmp_path / "texts"), "--out", str(tmp_path / "lab"), *more]) == 2
+        assert "texts has no train and no dev split: train and dev are needed\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,8 @@ def test_help(capsys):
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ("[0, 1, 2, 3, 4, 5, 6, 7]", "[0, 1, 2, 3, 4]", "cannot be registered: seeds: 5 pairs in 1 comparisons"),
-        ("[1e-3, 2e-3, 4e-3, 1e-2]", "[1e-3]", "lrs must be at least 4, got 1"),
+        ("[0, 1, 2, 3, 4, 5, 6, 7]", "[0, 1, 2, 3, 4]", "cannot be registered: 5 seeds give a p of 0.0625"),
+        ("[1e-3, 2e-3, 4e-3, 1e-2]", "[1e-3]", "lrs must be at least 4 rates, got 1"),
         ('task = "lm"', 'task = "chess"', "plan.toml: task must be one of goals, "),
         ('task = "lm"', 'task = "ner"', "plan.toml: unknown option 'context_length'"),
         ('"standard", "split_kv"]\nbase', '"standard", "split"]\nbase', "plan.toml: primary must be of the arms"),

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from twofold.cli import arms, demo, main
+from twofold.cli import demo, main, trainings
 from twofold.cli.demo import ARMS
 from twofold.report.comparison import compare
 from twofold.report.goals import goals_page
@@ -154,7 +154,7 @@ def test_called_again_it_uses_what_is_there(made, data, capsys, monkeypatch):
     def refused(*args):
         raise AssertionError("nothing is to be trained")
 
-    monkeypatch.setattr(arms, "train_at_once", refused)
+    monkeypatch.setattr(trainings, "train_at_once", refused)
     assert main(words(data, made)) == 0
     said = capsys.readouterr()
     assert "are trained already" in said.err
@@ -231,8 +231,8 @@ def test_a_folder_that_is_no_run_is_left_alone(data, tmp_path, capsys):
 @pytest.mark.parametrize("terminal", [True, False])
 def test_progress_is_read_off_the_runs(made, terminal):
     told = StringIO()
-    trainings = [arms.Training(arm, made / arm, []) for arm in ARMS]
-    watch = arms.Watch(trainings, 2, "exact_match", Console(file=told, force_terminal=terminal, width=120))
+    runs = [trainings.Training(arm, made / arm, []) for arm in ARMS]
+    watch = trainings.Watch(runs, 2, "exact_match", Console(file=told, force_terminal=terminal, width=120))
     watch.look()
     watch.look()
     watch.close()
@@ -267,7 +267,9 @@ def test_a_long_utterance_is_cut_in_pictures_and_breaks_nothing(made):
 
 
 def training(name, data, folder, epochs):
-    return arms.Training(name, folder, ["goals", "--out", str(folder), "--data", str(data), "--epochs", str(epochs)])
+    return trainings.Training(
+        name, folder, ["goals", "--out", str(folder), "--data", str(data), "--epochs", str(epochs)]
+    )
 
 
 def test_a_signal_ends_a_training_with_what_it_did_saved(data, tmp_path):
@@ -278,7 +280,7 @@ def test_a_signal_ends_a_training_with_what_it_did_saved(data, tmp_path):
 
     asker = threading.Thread(target=ask, daemon=True)
     asker.start()
-    assert arms.train_at_once([training("long", data, tmp_path / "long", 10_000)], None) == signal.SIGTERM
+    assert trainings.train_at_once([training("long", data, tmp_path / "long", 10_000)], None) == signal.SIGTERM
     asker.join()
     assert not is_finished(tmp_path / "long")
     assert list((tmp_path / "long" / "checkpoints").glob("step-*"))
@@ -287,7 +289,7 @@ def test_a_signal_ends_a_training_with_what_it_did_saved(data, tmp_path):
 def test_where_one_fails_the_others_end_and_its_complaint_is_told(data, tmp_path):
     pair = [training("good", data, tmp_path / "good", 10_000), training("bad", "nowhere", tmp_path / "bad", 1)]
     with pytest.raises(ValueError, match=r"bad: .*nowhere"):
-        arms.train_at_once(pair, None)
+        trainings.train_at_once(pair, None)
     assert not is_finished(tmp_path / "good")
 
 

@@ -86,7 +86,7 @@ def test_arms_by_name():
 
 @pytest.mark.parametrize("name", ["split", "", "split_kv/raw", "split_kv:raw:raw", "../standard", ":raw"])
 def test_other_arms_there_are_not(name):
-    with pytest.raises(ValueError, match=f"arm {re.escape(repr(name))} is not known; there are"):
+    with pytest.raises(ValueError, match=f"arm {re.escape(repr(name))} is not known .*; there are"):
         arm_of(name)
 
 

@@ -145,14 +145,18 @@ class TestPlan:
         [
             (
                 {"seeds": tuple(range(5)), "primary": (("exclusive", "standard"),)},
-                "a p of 0.0625 at best, which cannot reach",
+                "5 seeds give a p of 0.0625 at best, .* which cannot reach",
             ),
-            ({"seeds": tuple(range(6))}, "6 pairs in 2 comparisons give a p of 0.0625 at best"),
+            ({"seeds": tuple(range(6))}, "6 seeds give a p of 0.0625 at best, after Holm"),
             ({"seeds": tuple(range(7))}, "seeds must be at least 8 for a p to be printed, got 7"),
             ({"seeds": tuple(range(30))}, "seeds must be at most 24 for an exact test, got 30"),
-            ({"threshold": 0.01}, "8 pairs in 2 comparisons give a p of 0.01562 at best"),
-            ({"lrs": RATES[:3]}, "lrs must be at least 4, got 3"),
+            ({"threshold": 0.01}, "8 seeds give a p of 0.01562 at best"),
+            ({"lrs": RATES[:3]}, "lrs must be at least 4 rates, got 3"),
             ({"primary": ()}, "primary names no comparison"),
+            (
+                {"grid_budgets": (30_000_000,)},
+                "grid_budgets must hold one up to the largest budget 20,000,000, got 30,000,000",
+            ),
             ({"grid_seeds": (9, 3)}, r"grid_seeds must be none of seeds, .*, got \[3\] in both"),
         ],
     )
@@ -192,6 +196,13 @@ class TestRegister:
             ValueError, match=r"registration\.json has another plan, registered 20..-..-..: choose another"
         ):
             register(plan(question="Another?"), tmp_path)
+
+    def test_without_runs_a_folder_may_be_removed(self, tmp_path):
+        register(plan(), tmp_path)
+        for way in ("choose another folder, or remove this one: it has no runs", "choose another folder"):
+            with pytest.raises(ValueError, match=rf"has another plan, registered \S+: {way}$"):
+                register(plan(hypothesis="none"), tmp_path)
+            append(tmp_path / "records.jsonl", record())
 
     def test_runs_come_after(self, tmp_path):
         append(tmp_path / "records.jsonl", record())
@@ -254,6 +265,12 @@ class TestFollowed:
         assert self.departures(kept, asked) == [
             "1 of the arms diverged at every rate of the grid: exclusive at 1,000,000 tokens"
         ]
+
+    def test_of_a_grid_that_is_half_done_no_best_rate_is_told(self):
+        """It may not be the best in the end."""
+        half = [one for one in records(plan()) if one.phase == "grid" and one.lr != RATES[-1]]
+        (said,) = self.departures(half)
+        assert "missing: final exclusive seed 0 at 1,000,000 tokens; " in said
 
     def test_runs_that_were_not_planned(self):
         extra = record("standard", 8, 1e-3, BUDGETS[0])

@@ -64,7 +64,7 @@ class TestScoring:
     def test_one_example(self, goal_run, one_each, capsys):
         one_each.write_text(one_each.read_text().splitlines()[0])
         out, _ = said(capsys, "evaluate", goal_run, "--data", one_each, "--split", "all")
-        assert out.splitlines()[0].strip() == "goals: 1 example of the all split"
+        assert out.splitlines()[0].strip() == "goals: 1 example of all splits"
 
     def test_both_of_two_runs_read_all_of_a_file(self, goal_run, goal_files, one_each, tmp_path, capsys):
         trained("goals", tmp_path / "other", data=goal_files, steps=1, batch_size=8)

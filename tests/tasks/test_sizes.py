@@ -49,3 +49,8 @@ def test_what_recurrent_layers_do_not_have_is_not_taken(name, value):
         ModelOptions(model="gru", **{name: value}).check_meant()
     ModelOptions(**{name: value}).check_meant()
     ModelOptions(model="gru", attention="standard").check_meant()
+
+
+def test_standard_attention_has_no_own_weights_to_start():
+    with pytest.raises(ValueError, match="init must be left out where attention is standard"):
+        ModelOptions(attention="standard", init="aligned").check_meant()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twofold.cli import say, say_json, warn
-from twofold.cli.evaluate import Evaluate, examples_for, parts_of, read_as_asked
+from twofold.cli.evaluate import Evaluate, examples_for, parts_of, read_as_asked, split_named
 from twofold.data.files import counted
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _show(told: Mapping[str, Any], is_too_few: bool) -> None:
             _shown_p(one["p"]),
             one["test"],
         )
-    say(f"{told['task']}: {counted(told['examples'], 'example')} of the {told['split']} split{_pieces(told)}")
+    say(f"{told['task']}: {counted(told['examples'], 'example')} of {split_named(told['split'])}{_pieces(told)}")
     say(f"A: {told['run']}\nB: {told['against']}")
     show(table)
     for name, one in told["scores"].items():

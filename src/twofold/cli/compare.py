@@ -186,8 +186,9 @@ def _compare(task: str, chosen: Compare, words: list[str], loaded: Collection[st
     from twofold.lab.compare import check_same, work
     from twofold.lab.records import FILE as RECORDS
     from twofold.lab.records import read_records
-    from twofold.lab.registration import FILE, read_registration, register
+    from twofold.lab.registration import FILE, another_way, read_registration, register
     from twofold.lab.trial import Laboratory
+    from twofold.tasks.runs import cut_note
     from twofold.training import Stopped
 
     _check_free(chosen.out)
@@ -198,7 +199,9 @@ def _compare(task: str, chosen: Compare, words: list[str], loaded: Collection[st
     if plan is None or _said(words):
         asked = _plan(task, chosen)
         if plan is not None and asked != plan:
-            raise ValueError(f"{chosen.out} has a plan of its own: leave out what it says, or choose another folder")
+            raise ValueError(
+                f"{chosen.out} has a plan of its own: leave out what it says, or {another_way(chosen.out)}"
+            )
         plan = asked
     if chosen.at_once > 1 and (own := _unknown_elsewhere(plan.arms, loaded)):
         raise ValueError(
@@ -217,6 +220,8 @@ def _compare(task: str, chosen: Compare, words: list[str], loaded: Collection[st
         register(plan, chosen.out)
         check_same(lab, done, chosen.out)
         beside.start()
+        if lab.splits.cut and not parent:
+            warn(f"twofold: {cut_note(lab.splits)}")
         watcher = Silent(parent) if parent else Quiet(beside) if chosen.json else Lines(beside, plan)
         work(lab, chosen.out, watcher)
     except Stopped as stop:
@@ -251,8 +256,10 @@ def _told(folder: Path, *, as_json: bool) -> int:
         return 0
     for verdict in study.told_first:
         say(verdict.sentence)
+    # A look around was planned by nobody.
+    what = "note" if study.plan.exploratory else "not as planned"
     for departure in study.departures:
-        say(f"  not as planned: {departure}")
+        say(f"  {what}: {departure}")
     say(f"{written[0]}: {study.runs} {'run' if study.runs == 1 else 'runs'}")
     return 0
 
@@ -322,11 +329,13 @@ def _word(path: Path) -> str:
 def _usual_tokens(task: str, data: Path | None, options: Any) -> int:
     """What the task's own number of epochs comes to."""
     from twofold.lab.part import part_of
-    from twofold.tasks.runs import chosen, examples_of, task_class
+    from twofold.tasks.runs import check_splits, chosen, examples_of, task_class
 
     kind = task_class(task)
     given = chosen(kind, options.choices)
-    train = part_of(examples_of(kind, data, given.get("choices")).train, options.own.share, kind.labels)
+    splits = examples_of(kind, data, given.get("choices"))
+    check_splits(splits, data, "train", "dev")
+    train = part_of(splits.train, options.own.share, kind.labels)
     made = kind.prepared(train, **given)
     return max(1, round(options.settings.epochs * sum(map(made.tokens_of, made.rows(train)))))
 

@@ -66,7 +66,7 @@ def run(words: Sequence[str]) -> int:
         from twofold.data.files import counted
 
         there = counted(len(examples), "example")
-        show(scores_table(scores, f"{opened.task.name}: {there} of the {chosen.split} split"))
+        show(scores_table(scores, f"{opened.task.name}: {there} of {split_named(chosen.split)}"))
         for name, note in opened.task.notes().items():
             say(f"{name}: {note}")
     if chosen.data is None:
@@ -75,6 +75,10 @@ def run(words: Sequence[str]) -> int:
         except OSError as error:
             warn(f"twofold: {chosen.run} stays as it was: {error.strerror}")
     return 0
+
+
+def split_named(name: str) -> str:
+    return "all splits" if name == "all" else f"the {name} split"
 
 
 def parts_of(splits: Any, name: str) -> list[Any]:

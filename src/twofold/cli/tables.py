@@ -1,11 +1,14 @@
 """Tables for people."""
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
+
+WIDE = 1000
 
 
 def scores_table(scores: Mapping[str, float], title: str) -> Group:
@@ -17,5 +20,5 @@ def scores_table(scores: Mapping[str, float], title: str) -> Group:
 
 
 def show(table: Any) -> None:
-    # Names are a user's, and brackets in them mean nothing.
-    Console(markup=False).print(table)
+    # A file or another program has no width to break lines at. Names are a user's, and brackets in them mean nothing.
+    Console(markup=False, width=None if sys.stdout.isatty() else WIDE).print(table)

@@ -152,6 +152,7 @@ def _flaws(plan: Plan, runs: Sequence[Record], registered: datetime | None, arm:
         "runs of the grid are missing": missing,
         "the grid is another for each arm": uneven,
         "not all rates were tried with the same seeds": lopsided,
+        "the best learning rate is that of a longer training": [one.arm for one in grids if one.budget > plan.end],
         "the best learning rate is at the edge of the grid, or level with it": edges,
         "runs did not see the tokens of their budget": off,
         "the arm has more parameters than its rival": [f"{ours:,} to {theirs:,}"] if is_larger(ours, theirs) else [],

@@ -125,7 +125,10 @@ def arm_of(name: str) -> tuple[Arm, bool]:
     """An arm by its name, and whether its feed-forward is to be fitted to equal parameters; `:raw` says no."""
     plain = name.removesuffix(RAW)
     if plain not in ARMS:
-        raise ValueError(f"arm {name!r} is not known; there are, each with {RAW} or without: {', '.join(ARMS)}")
+        raise ValueError(
+            f"arm {name!r} is not known (one of your own needs --arms-from FILE); "
+            f"there are, each with {RAW} or without: {', '.join(ARMS)}"
+        )
     return ARMS[plain], ARMS[plain].can_match and not name.endswith(RAW)
 
 

@@ -94,12 +94,15 @@ class Plan:
         if not self.primary:
             return "primary names no comparison"
         if len(self.lrs) < LEAST_RATES:
-            return f"lrs must be at least {LEAST_RATES}, got {len(self.lrs)}"
+            return f"lrs must be at least {LEAST_RATES} rates, got {len(self.lrs)}"
+        if min(self.grid_budgets) > self.end:
+            # A rate that suits a longer schedule says nothing of this one.
+            return f"grid_budgets must hold one up to the largest budget {self.end:,}, got {self.grid_budgets[0]:,}"
         least = smallest_p(len(self.seeds), len(self.primary))
         if least > self.threshold:
             return (
-                f"seeds: {len(self.seeds)} pairs in {len(self.primary)} comparisons give a p of {least:.4g} at best, "
-                f"which cannot reach the threshold {self.threshold:g}"
+                f"{len(self.seeds)} seeds give a p of {least:.4g} at best, after Holm over the primary comparisons "
+                f"({len(self.primary)}), which cannot reach the threshold {self.threshold:g}"
             )
         if len(self.seeds) < LEAST_PAIRS:
             return f"seeds must be at least {LEAST_PAIRS} for a p to be printed, got {len(self.seeds)}"

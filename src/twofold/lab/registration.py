@@ -61,14 +61,14 @@ def register(plan: Plan, folder: Path) -> Registration:
                 _write(plan, folder)
     found = read_registration(folder)
     if found.plan != plan:
-        raise ValueError(f"{path} has another plan, registered {found.registered:%Y-%m-%d}: choose another folder")
+        raise ValueError(f"{path} has another plan, registered {found.registered:%Y-%m-%d}: {another_way(folder)}")
     return found
 
 
 def _write(plan: Plan, folder: Path) -> None:
-    path, records = folder / FILE, folder / RECORDS
-    if records.exists() and records.stat().st_size:
-        raise ValueError(f"{records} has runs already: a plan is registered before the first one")
+    path = folder / FILE
+    if _has_runs(folder):
+        raise ValueError(f"{folder / RECORDS} has runs already: a plan is registered before the first one")
     told = {
         "plan": plan.as_json(),
         "sha256": _hash(plan.as_json()),
@@ -77,6 +77,16 @@ def _write(plan: Plan, folder: Path) -> None:
     }
     write_whole(path, json.dumps(told, ensure_ascii=False, indent=1, sort_keys=True) + "\n")
     flush(folder)
+
+
+def another_way(folder: Path) -> str:
+    """What somebody may do who wants another plan than a folder has."""
+    return "choose another folder" if _has_runs(folder) else "choose another folder, or remove this one: it has no runs"
+
+
+def _has_runs(folder: Path) -> bool:
+    records = folder / RECORDS
+    return records.exists() and records.stat().st_size > 0
 
 
 def read_registration(folder: Path) -> Registration:
@@ -106,7 +116,13 @@ def followed(registration: Registration, records: Sequence[Record]) -> list[str]
     plan = registration.plan
     ours = [record for record in records if record.experiment == plan.experiment]
     curves = grid_of(plan, ours)
-    best = {(arm, budget): rate_for(curves, arm, budget) for arm in plan.arms for budget in plan.budgets}
+    whole = _whole_grids(plan, ours)
+    # The best rate of a grid that is half done may not be that in the end.
+    best = {
+        (arm, budget): rate_for(curves, arm, budget) if arm in whole else None
+        for arm in plan.arms
+        for budget in plan.budgets
+    }
     # Where the grid says no rate yet, a final run of any is as good.
     tried = {(one.arm, one.seed, one.budget): one.lr for one in ours if one.phase == "final"}
     keys = {record.key for record in ours}
@@ -129,7 +145,7 @@ def followed(registration: Registration, records: Sequence[Record]) -> list[str]
             (
                 f"{one.arm} {one.best:g} at {one.budget:,} tokens"
                 for one in curves
-                if one.best is not None and not one.is_interior
+                if one.arm in whole and one.best is not None and not one.is_interior
             ),
         ),
         *_listed(
@@ -152,10 +168,19 @@ def followed(registration: Registration, records: Sequence[Record]) -> list[str]
 
 def hopeless(plan: Plan, records: Sequence[Record]) -> list[tuple[str, int]]:
     """Arms and budgets for which a whole grid says no rate: every one diverged, and they are not compared."""
-    keys = {record.key for record in records}
     curves = grid_of(plan, records)
-    whole = [arm for arm in plan.arms if all(key in keys for key in plan.grid() if key.arm == arm)]
-    return [(arm, budget) for arm in whole for budget in plan.budgets if rate_for(curves, arm, budget) is None]
+    return [
+        (arm, budget)
+        for arm in _whole_grids(plan, records)
+        for budget in plan.budgets
+        if rate_for(curves, arm, budget) is None
+    ]
+
+
+def _whole_grids(plan: Plan, records: Sequence[Record]) -> list[str]:
+    """Arms of which the grid lacks no run."""
+    lacking = {key.arm for key in set(plan.grid()) - {record.key for record in records}}
+    return [arm for arm in plan.arms if arm not in lacking]
 
 
 def grid_of(plan: Plan, records: Sequence[Record]) -> list[RateCurve]:

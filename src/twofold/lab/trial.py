@@ -24,7 +24,7 @@ from twofold.data.hub import is_hub
 from twofold.kernels import choices
 from twofold.lab.arms import ARMS, build, config_of, parameters
 from twofold.lab.options import arm_of, check_metric, options_of
-from twofold.lab.own_arms import digest_of_own
+from twofold.lab.own_arms import digest_of_own, is_own
 from twofold.lab.part import part_of
 from twofold.lab.plan import Plan
 from twofold.lab.records import Key, Length, Point, Record, SelfWeight
@@ -33,10 +33,11 @@ from twofold.machine import machine
 from twofold.models.layers import SelfAttention
 from twofold.models.loading import device_named
 from twofold.models.maps import self_weights
-from twofold.tasks.runs import chosen, examples_of, task_class
+from twofold.tasks.runs import check_splits, chosen, examples_of, task_class
 from twofold.tasks.task import Features, Task
 from twofold.training.folder import read_metrics
 from twofold.training.loop import fit
+from twofold.training.loss import part_of_loss
 from twofold.training.order import lengths_of, total_steps
 from twofold.training.stopping import Diverged
 
@@ -56,9 +57,7 @@ class Laboratory:
             raise ValueError(f"a comparison needs files, which all its runs see alike, got {data}")
         self.device = device_named(self.options.settings.device)
         self.splits = examples_of(kind, data, given.get("choices"))
-        for name in ("train", "dev", *(["test"] if self.options.own.test else [])):
-            if not getattr(self.splits, name):
-                raise ValueError(f"the {name} split must have at least one example, got none")
+        check_splits(self.splits, data, "train", "dev", *(["test"] if self.options.own.test else []))
         train = part_of(self.splits.train, self.options.own.share, kind.labels)
         self.task: Task = kind.prepared(train, **given)
         self.rows: Any = self.task.rows(train)
@@ -72,6 +71,7 @@ class Laboratory:
         # What cannot be built is found before the first run.
         self.sizes = {name: self._parameters(name) for name in plan.arms}
         self._check_plan()
+        self._check_own_arms()
         # What the task itself goes by is there; another metric, and other lengths, are asked for once.
         asked = [*([self.task] if plan.metric != kind.metric else []), *self.longer.values()]
         if asked:
@@ -200,9 +200,21 @@ class Laboratory:
             tokens = round(self.steps(budget) * self.tokens_a_step)
             if is_off(tokens, budget):
                 raise ValueError(
-                    f"budgets must be whole numbers of steps, which have {self.tokens_a_step:,.0f} tokens: "
-                    f"{self.steps(budget)} come to {tokens:,}, got {budget:,}"
+                    f"budgets must be whole numbers of steps, which have {self.tokens_a_step:,.1f} tokens on average: "
+                    f"the nearest to {budget:,} is {tokens:,}, {self.steps(budget)} of them"
                 )
+
+    def _check_own_arms(self) -> None:
+        """Send two examples through every arm that a user defined: a mistake in it is found before hours of runs."""
+        for arm, matched in map(arm_of, self.plan.arms):
+            if not is_own(arm):
+                continue
+            model = build(arm, self.config, self.model_class, matched=matched, seed=0)
+            try:
+                with torch.random.fork_rng(devices=[]):
+                    part_of_loss(model, self.task.collate(self.rows[:2]), 1.0, {}).backward()
+            except Exception as error:
+                raise ValueError(f"arm {arm.name!r} cannot be trained: {type(error).__name__}: {error}") from error
 
     def _parameters(self, name: str) -> int:
         arm, matched = arm_of(name)

@@ -42,10 +42,14 @@ class ModelOptions:
                 raise ValueError(f"{name} must be at least 1, got {value}")
 
     def check_meant(self) -> None:
-        """Refuse options that a recurrent model would ignore; `standard` attention may be said of any."""
+        """Refuse options that would be ignored; `standard` attention may be said of any model."""
+        usual = {field.name: field.default for field in fields(self)}
+        if self.attention == "standard" and self.init != usual["init"]:
+            raise ValueError(
+                f"init must be left out where attention is standard, which has no own weights, got {self.init!r}"
+            )
         if self.model == "transformer":
             return
-        usual = {field.name: field.default for field in fields(self)}
         for name in ("attention", "heads", "recipe", "init", "attention_dropout"):
             value = getattr(self, name)
             if value not in (usual[name], "standard"):

@@ -61,6 +61,19 @@ def examples_of(kind: type[Task], data: Path | None, choices: Any = None) -> Spl
     return kind.examples(data, **chosen(kind, choices))
 
 
+def check_splits(splits: Splits[Any], data: Path | None, *needed: str) -> None:
+    """Refuse data that lack a split."""
+    if lacking := [name for name in needed if name in splits.missing]:
+        source = data or "the embedded set"
+        raise ValueError(f"{source} has no {' and no '.join(lacking)} split: {' and '.join(needed)} are needed")
+
+
+def cut_note(splits: Splits[Any]) -> str:
+    """What a user is told of splits that were cut from train."""
+    are = "is" if len(splits.cut) == 1 else "are"
+    return f"{' and '.join(splits.cut)} {are} cut from train, for the data has none"
+
+
 def write_task(folder: Path, task: Task, *, options: ModelOptions, **told: Any) -> None:
     """The tokenizer, and last task.json; `told` is kept for whoever resumes. At the end, tuned, only task.json."""
     if not told["tuned"]:

@@ -14,7 +14,7 @@ from twofold.data.hub import is_hub, settled
 from twofold.data.streaming import Streamed
 from twofold.models.loading import device_named, load_as
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.runs import chosen, examples_of, read_task, reopened, task_class, write_task
+from twofold.tasks.runs import check_splits, chosen, cut_note, examples_of, read_task, reopened, task_class, write_task
 from twofold.tasks.task import Task
 from twofold.training.distribution import is_main_process, join
 from twofold.training.feeding import Features
@@ -58,8 +58,7 @@ def train_task(
     if not resume:
         options.check_meant()
     splits = examples_of(kind, data, choices)
-    if lacking := [split for split in ("train", "dev") if split in splits.missing]:
-        raise ValueError(f"{data} has no {' and no '.join(lacking)} split, and training needs train and dev")
+    check_splits(splits, data, "train", "dev")
     told: dict[str, Any] = {
         "choices": asdict(given["choices"]) if given else {},
         "data": None if data is None else settled(data) if is_hub(data) else str(data.resolve()),
@@ -82,7 +81,7 @@ def train_task(
     # Nothing is written, and no old run removed, before all that was asked for is known to be possible.
     _check_possible(model, rows, settings)
     with begun(folder, force=force, resume=resume, fill=None if goes_on else partial(write, tuned=False)):
-        cuts = [f"{' and '.join(splits.cut)} are cut from train, for the data has none"] if splits.cut else []
+        cuts = [cut_note(splits)] if splits.cut else []
         if progress is not None and is_main_process():
             for note in cuts + ([] if goes_on else task.doubts(splits.train)):
                 progress.note(note)

@@ -49,7 +49,7 @@ def lab_page(study: Study, listed: Sequence[Table], drawn: Sequence[Figure]) -> 
     )
     weights = _cards(
         "Self weights",
-        "What a token keeps of itself, the mean of each layer, after so many tokens of training. One seed.",
+        "What a token keeps of itself, the mean of each layer, after so many tokens of training. The first seed's.",
         [figure for figure in drawn if figure.name.startswith("self-weight-")],
     )
     told = f"Registered {registration.registered:%Y-%m-%d %H:%M} UTC, sha256 {registration.sha256}."

@@ -43,7 +43,6 @@ def tables(study: Study) -> list[Table]:
 
 
 def differences(study: Study) -> Table:
-    confidence = 100 * (1 - study.plan.threshold)
     rows = [
         (
             one.pairs.name,
@@ -65,13 +64,13 @@ def differences(study: Study) -> Table:
         "interval over pairs, beside it that of the paired bootstrap (BCa), which is too narrow where there are few; p "
         "of the exact sign-flip test, then p after Holm over the primary comparisons. The last column is the true "
         "difference that would have been seen in 80 % of such experiments. What is exploratory is not adjusted, and "
-        "claims nothing.",
+        "claims nothing. In pictures, bands are intervals; only primary comparisons have them where there are several.",
         (
             "comparison",
             "verdict",
             "pairs",
             "difference",
-            f"{confidence:g} % interval",
+            f"{_percent(study)} interval",
             "by bootstrap",
             "p",
             "after Holm",
@@ -93,7 +92,7 @@ def budgets(study: Study) -> Table:
     return Table(
         "The difference by budget",
         "Each budget is a training of its own, with a schedule made for it: does the gain last?",
-        ("comparison", "tokens", "pairs", "difference", "interval"),
+        ("comparison", "tokens", "pairs", "difference", f"{_percent(study)} interval"),
         rows,
         figures=("budgets",),
     )
@@ -138,7 +137,7 @@ def arms(study: Study) -> Table:
         f"Mean {study.plan.metric} over seeds after {short(study.plan.end)} tokens, at the best learning rate of the "
         f"grid{_found_at(study)}. The test split is read once, and chooses nothing. Curves leave out the first part of "
         "training, where no difference could be seen beside the fall.",
-        ("arm", "learning rate", "seeds", "dev", "interval", "test"),
+        ("arm", "learning rate", "seeds", "dev", f"{_percent(study)} interval", "test"),
         rows,
         figures=("tokens", "seconds"),
     )
@@ -166,7 +165,7 @@ def lengths(study: Study) -> Table:
         "Beyond the training length",
         f"Mean {study.plan.metric} on the dev split, read in pieces so many times as long as in training, and the "
         f"paired difference to {study.plan.baseline} there: exploratory.",
-        ("arm", "length", "seeds", "dev", "difference", "interval"),
+        ("arm", "length", "seeds", "dev", "difference", f"{_percent(study)} interval"),
         rows,
     )
 
@@ -183,16 +182,16 @@ def costs(study: Study) -> Table:
                     arm,
                     f"{runs[0].parameters:,}",
                     short(round(speed)),
-                    f"{median(run.seconds for run in runs):,.0f}",
+                    _seconds(median(run.seconds for run in runs)),
                     share(pace) if math.isfinite(pace) else NOTHING,
                     f"{max(peaks) / 2**30:.2f}" if peaks else NOTHING,
                 )
             )
     return Table(
         "Cost",
-        f"Of a run of {short(study.plan.end)} tokens: the middle one of the seeds, and of the pairs. Memory is the "
-        "most that a run took.",
-        ("arm", "parameters", "tokens/s", "seconds", f"of {study.plan.baseline}'s", "peak memory, GiB"),
+        f"Of a run of {short(study.plan.end)} tokens: the median over seeds and, beside it, that of the pairs' ratios, "
+        "which need not be the ratio of the medians. Memory is the most that a run took.",
+        ("arm", "parameters", "tokens/s", "seconds", f"of {study.plan.baseline}'s, in pairs", "peak memory, GiB"),
         rows,
     )
 
@@ -247,9 +246,17 @@ def _beyond(study: Study, arm: str) -> dict[int, dict[int, float]]:
     return found
 
 
+def _seconds(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else number(value)
+
+
 def _level(value: float) -> str:
     """A value itself, in which differences are to be seen."""
     return f"{value:#.5g}"
+
+
+def _percent(study: Study) -> str:
+    return f"{100 * (1 - study.plan.threshold):g} %"
 
 
 def _amount(estimate: Estimate, shown: Callable[[float], str]) -> str:
