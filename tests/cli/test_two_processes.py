@@ -53,17 +53,22 @@ def alone(data, tmp_path_factory):
     return out
 
 
-@pytest.mark.parametrize("how", ["ddp", "fsdp"])
-def test_two_processes_have_the_losses_of_one(how, data, alone, tmp_path):
-    out = tmp_path / "run"
+def by_two(module, *words):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     # torchrun says something by itself where nobody chose the number of threads.
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [*torchrun, "-m", WITHOUT_CHANCE, *words(data, out, "--distribution", how)],
+        [*torchrun, "-m", module, *words],
         capture_output=True, text=True, timeout=240, check=False, cwd=ROOT, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
+    return done
+
+
+@pytest.mark.parametrize("how", ["ddp", "fsdp"])
+def test_two_processes_have_the_losses_of_one(how, data, alone, tmp_path):
+    out = tmp_path / "run"
+    done = by_two(WITHOUT_CHANCE, *words(data, out, "--distribution", how))
     assert "Warning" not in done.stderr
     # One of both tells, and in one line.
     told = json.loads(done.stdout)
@@ -79,3 +84,38 @@ def test_two_processes_have_the_losses_of_one(how, data, alone, tmp_path):
             expected = pytest.approx([line[name] for line in theirs], rel=1e-3, abs=slack)
             assert [line[name] for line in ours] == expected
     assert [line["tokens"] for line in tiny.curve(out)] == [line["tokens"] for line in tiny.curve(alone)]
+
+
+@pytest.mark.parametrize(
+    ("task", "options"),
+    [
+        # What writes calls its encoder by itself.
+        ("translation", ["--steps", "1", "--batch-size", "8"]),
+        # Processes have unequal numbers of documents, which a CPU reads a few at a time.
+        ("retrieval", ["--steps", "4", "--batch-size", "34"]),
+    ],
+)
+def test_models_that_are_cut_into_parts_are_trained_and_scored(task, options, tmp_path):
+    small = ["--width", "16", "--layers", "1", "--heads", "2", "--device", "cpu", "--json"]
+    data = _few(task, tmp_path / "data")
+    done = by_two(
+        "twofold", "train", task, "--data", str(data), "--out", str(tmp_path / "run"),
+        "--distribution", "fsdp", "--evaluate-steps", "1", *options, *small,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["task"] == task
+
+
+def _few(task, folder):
+    folder.mkdir()
+    if task == "translation":
+        for split, count in (("train", 16), ("dev", 2), ("test", 2)):
+            for language, word in (("en", "good"), ("de", "gut")):
+                (folder / f"{split}.{language}").write_text("".join(f"{word} {n}\n" for n in range(count)))
+        return folder
+    # Two questions share a document: a process that has both has 16 documents, one group, and the other 17, two groups.
+    documents = [{"doc_id": str(n), "text": f"page {n}"} for n in range(33)]
+    (folder / "docs.jsonl").write_text("".join(json.dumps(one) + "\n" for one in documents))
+    for split, count in (("train", 34), ("dev", 4), ("test", 4)):
+        queries = [{"query_id": str(n), "text": f"page {n % 33}", "relevant": [str(n % 33)]} for n in range(count)]
+        (folder / f"queries.{split}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in queries))
+    return folder

@@ -342,6 +342,33 @@ def test_forward_mode_differentiation_is_right_or_refused():
             tangent(backend)
 
 
+@pytest.mark.parametrize("tokens", [6, 300])
+def test_second_derivatives_by_torch_func(tokens):
+    """A gradient within a forward derivative hides that there is one."""
+    q, k, v, own_k, own_v = five(T=tokens, S=tokens)
+    weight = torch.randn_like(q)
+
+    def product(backend):
+        def loss(x):
+            return (split_attention(q, k, v, x, own_v, is_causal=True, backend=backend) * weight).sum()
+
+        return torch.func.jvp(torch.func.grad(loss), (own_k,), (torch.ones_like(own_k),))[1]
+
+    torch.testing.assert_close(product("auto"), product("reference"))
+    assert product("auto").abs().max() > 0
+    for backend in ("dense", "shifted"):
+        with pytest.raises(ValueError, match="forward-mode differentiation is not part of the op"):
+            product(backend)
+
+
+def test_an_empty_sequence_under_a_mask_that_is_spread():
+    q = torch.randn(1, 1, 0, 4)
+    for more in ({"window": 1}, {"segment_ids": torch.zeros(1, 0, dtype=torch.long)}, {"is_causal": True, "window": 0}):
+        for backend in ("auto", "reference", "columns"):
+            out = split_attention(q, q, q, q, q, attn_mask=torch.zeros(1), backend=backend, **more)
+            assert out.shape == (1, 1, 0, 4)
+
+
 def test_a_tangent_that_comes_with_the_gradient_is_kept_or_refused():
     """Of something after attention, so that its own inputs have none."""
     q, k, v, own_k, own_v = five(T=8)
@@ -395,8 +422,9 @@ def test_gradients_of_each_example_by_torch_func(tokens):
     own_k.requires_grad_()
     (exact,) = torch.autograd.grad(split_attention(*inputs, is_causal=True, backend="reference").square().sum(), own_k)
     torch.testing.assert_close(found, exact)
-    with pytest.raises(ValueError, match=r"torch\.func does not see through"):
-        torch.func.grad(lambda x: split_attention(q, k, v, x, own_v, backend="dense").sum())(own_k.detach())
+    for backend in ("dense", "shifted"):
+        with pytest.raises(ValueError, match=r"torch\.func does not see through"):
+            torch.func.grad(lambda x, by=backend: split_attention(q, k, v, x, own_v, backend=by).sum())(own_k.detach())
 
 
 @pytest.mark.parametrize("backend", ["columns", "dense", "shifted"])

@@ -278,3 +278,14 @@ def test_what_is_asked_of_the_whole_reaches_the_decoder(decoder, tmp_path):
     assert found.cross_attentions is not None
     assert found.decoder_hidden_states is not None
     torch.testing.assert_close(found.logits, model(images(), decoder_input_ids=caption()).logits)
+
+
+def test_a_single_small_image_can_be_learned_from():
+    """Its last layers see one place, which has no spread to be divided by."""
+    sees = built().train()
+    found = sees(pixel_values=torch.rand(1, 3, 8, 8), labels=caption()[:1])
+    found.loss.backward()
+    assert all(one.grad.isfinite().all() for one in sees.encoder.parameters())
+    assert sees.encoder.grid[-1][1].num_batches_tracked == 0
+    sees(pixel_values=torch.rand(2, 3, 8, 8), labels=caption())
+    assert sees.encoder.grid[-1][1].num_batches_tracked == 1

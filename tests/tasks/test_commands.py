@@ -60,6 +60,18 @@ def test_programs_are_told_what_people_are(goal_files, tmp_path, capsys):
     assert json.loads(said(capsys)[0])["notes"] == ["dev and test are cut from train, for the data has none"]
 
 
+def test_data_in_the_folder_of_their_run_are_not_removed_with_it(goal_files, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main(["train", "goals", "--data", str(goal_files), "--out", str(out), *QUICK]) == 0
+    shutil.copytree(goal_files, out / "mine")
+    said(capsys)
+    for data in (out / "mine", out / "mine" / "train.jsonl"):
+        assert main(["train", "goals", "--data", str(data), "--out", str(out), "--force", *QUICK]) == 2
+        assert f"{data} must not lie in {out}" in said(capsys)[1]
+    assert (out / "mine" / "train.jsonl").exists()
+    assert (out / "model.safetensors").exists()
+
+
 def test_a_second_run_does_not_overwrite_the_first(goal_files, tmp_path, capsys):
     words = ["train", "goals", "--data", str(goal_files), "--out", str(tmp_path / "run"), "--json", *QUICK]
     assert main(words) == 0

@@ -2,14 +2,19 @@
 
 import io
 import json
+import math
+import re
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from tests.tasks.small import train_small, trained
 from twofold import open_run
-from twofold.cli import main
+from twofold.cli import main, say_json
 from twofold.tasks.lm import LanguageChoices
 
 # Of every goal one, so that none of them can be cut from the rest.
@@ -153,6 +158,37 @@ def test_a_run_without_all_of_its_tokenizer(name, goal_run, tmp_path, capsys):
         assert complaint in refused(capsys, *words)
     with pytest.raises(ValueError, match=f"{name} must be there"):
         open_run(run)
+
+
+def test_a_tokenizer_of_another_run(goal_run, language_run, tmp_path, capsys):
+    shutil.copytree(goal_run, tmp_path / "run")
+    shutil.copy(language_run / "tokenizer.json", tmp_path / "run")
+    said = refused(capsys, "predict", tmp_path / "run", "lights", "off")
+    assert re.search(r"run has a tokenizer\.json of \d+ tokens and a model of \d+: they are not of one run\n", said)
+
+
+def test_weights_that_are_not_finite(goal_run, tmp_path, capsys):
+    shutil.copytree(goal_run, tmp_path / "run")
+    file = tmp_path / "run" / "model.safetensors"
+    weights = load_file(file)
+    name = sorted(weights)[0]
+    weights[name][0] = math.nan
+    save_file(weights, file, metadata={"format": "pt"})
+    assert f"run: {name} has numbers that are not finite\n" in refused(capsys, "predict", tmp_path / "run", "lights")
+
+
+def test_what_is_not_finite_is_null_to_programs(capsys):
+    say_json({"scores": {"loss": math.inf, "all": [1.5, math.nan]}, "text": "NaN"})
+    assert json.loads(capsys.readouterr().out) == {"scores": {"loss": None, "all": [1.5, None]}, "text": "NaN"}
+
+
+def test_threads_write_what_one_would(language_run):
+    """Chance is a process's: each text is drawn by itself, and nobody else's numbers move."""
+    opened = open_run(language_run, device="cpu")
+    alone, state = opened.predict("once"), torch.get_rng_state()
+    with ThreadPoolExecutor(6) as pool:
+        assert [one == alone for one in pool.map(opened.predict, ["once"] * 6)] == [True] * 6
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 @pytest.mark.parametrize("temperature", ["1e-40", "0.0009"])

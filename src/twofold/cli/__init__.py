@@ -1,6 +1,7 @@
 """The command `twofold`. Each verb is a file, imported when it is called; nothing here imports torch."""
 
 import json
+import math
 import os
 import re
 import select
@@ -122,9 +123,17 @@ def say(text: str, end: str = "\n") -> None:
 
 
 def say_json(told: Any) -> None:
-    """To programs, a line at once."""
-    sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+    """To programs, a line at once. What is not finite is null, for JSON has no word for it."""
+    sys.stdout.write(json.dumps(_with_nulls(told), ensure_ascii=False, allow_nan=False) + "\n")
     sys.stdout.flush()
+
+
+def _with_nulls(told: Any) -> Any:
+    if isinstance(told, dict):
+        return {name: _with_nulls(value) for name, value in told.items()}
+    if isinstance(told, list | tuple):
+        return [_with_nulls(value) for value in told]
+    return None if isinstance(told, float) and not math.isfinite(told) else told
 
 
 def warn(text: str) -> None:

@@ -40,7 +40,7 @@ class Train:
     resume: bool = False
     """Go on with the run in the folder, as it began."""
     force: bool = False
-    """Remove the run that is in the folder and begin anew."""
+    """Remove the run that is in the folder, with all that lies beside it there, and begin anew."""
     json: bool = False
     """Print the outcome as JSON, and no progress."""
     model: Annotated[ModelOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=ModelOptions)

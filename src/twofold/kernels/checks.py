@@ -45,6 +45,14 @@ def have_tangents(*tensors: Tensor | None) -> bool:
         return True
 
 
+def _is_differentiated_forwards() -> bool:
+    """Inside torch.func.jvp, at whatever level: a gradient that is taken within it hides its tangents."""
+    if torch.compiler.is_compiling() or not torch._C._are_functorch_transforms_active():
+        return False
+    levels = torch._C._functorch.get_interpreter_stack() or []
+    return any(level.key() == torch._C._functorch.TransformType.Jvp for level in levels)
+
+
 def without_tangents(*tensors: Tensor | None) -> tuple[Any, ...]:
     """What a backward of ours is given. A tangent among it, which the op would drop without a word, is refused.
 
@@ -127,7 +135,7 @@ class Call(NamedTuple):
     @property
     def has_tangent(self) -> bool:
         """Somebody differentiates forwards (torch.func.jvp), which custom ops would drop without a word."""
-        return have_tangents(*self[:6])
+        return have_tangents(*self[:6]) or _is_differentiated_forwards()
 
     @property
     def is_transformed(self) -> bool:

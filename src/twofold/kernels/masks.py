@@ -97,7 +97,7 @@ def row_shift(may: Tensor, numbers: Tensor, own: Tensor | None = None) -> Tensor
     Taking it off the row changes no softmax, sparsemax or entmax, but keeps masks like finfo.min on a whole row from
     swallowing the scores.
     """
-    if numbers.shape[-1] == 0:
+    if 0 in (numbers.shape[-1], may.shape[-1]):
         # Of no entries torch finds no greatest.
         numbers, may = numbers.new_full((*numbers.shape[:-1], 1), -math.inf), may.new_ones(())
     greatest = numbers.detach().masked_fill(~may, -math.inf).amax(-1, keepdim=True)

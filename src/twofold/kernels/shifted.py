@@ -23,6 +23,8 @@ def why_not(call: Call) -> str | None:
         return "softcap is not part of the library's flash attention"
     if call.has_tangent:
         return "forward-mode differentiation is not part of the op"
+    if call.is_transformed:
+        return "torch.func does not see through the op"
     if call.dropout_p:
         return "dropout would have to be drawn inside the library's kernel"
     if call.value.shape[-1] != D:

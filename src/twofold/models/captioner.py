@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from huggingface_hub.dataclasses import strict
 from torch import Tensor, nn
+from torch.nn.functional import batch_norm
 from transformers import AutoConfig, AutoModel, GenerationMixin, PreTrainedConfig
 from transformers import initialization as init
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
@@ -108,6 +109,15 @@ def _config_of(given: Any) -> Any:
     return AutoConfig.for_model(**given) if isinstance(given, dict) else given
 
 
+class Norm(nn.BatchNorm2d):
+    """Of a single place of a single image, which has no spread, the running means are taken while training as well."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if self.training and input.shape[0] * input.shape[2] * input.shape[3] == 1:
+            return batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+        return super().forward(input)
+
+
 class ConvolutionalGrid(nn.Sequential):
     """Layers that halve the sides of an image, from (B, channels, H, W) to a grid of vectors."""
 
@@ -117,7 +127,7 @@ class ConvolutionalGrid(nn.Sequential):
             *(
                 nn.Sequential(
                     nn.Conv2d(before, after, kernel_size=3, stride=2, padding=1, bias=False),
-                    nn.BatchNorm2d(after),
+                    Norm(after),
                     nn.ReLU(),
                 )
                 for before, after in pairwise(widths)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers.modeling_outputs import (
@@ -22,6 +23,15 @@ from twofold.models.chain import chain_loss
 
 # Texts that are read together where padding costs as much as words. Fewer are no faster (LOG.md).
 TOGETHER = 16
+
+
+def _is_sharded(model: object) -> bool:
+    """Whether processes hold parts of it and must call it equally often, whatever each has to read."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return False
+    from torch.distributed.fsdp import FSDPModule
+
+    return isinstance(model, FSDPModule)
 
 
 def pooled(x: Tensor, attention_mask: Tensor | None, how: str) -> Tensor:
@@ -297,6 +307,7 @@ class SentenceEmbedding(Head):
             or len(input_ids) == 0
             or input_ids.device.type != "cpu"
             or torch.compiler.is_compiling()
+            or _is_sharded(self)
         ):
             return self._vector(self._hidden(input_ids, attention_mask, **options), attention_mask)
         places = torch.arange(1, attention_mask.shape[1] + 1)

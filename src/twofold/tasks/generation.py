@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any, TypeVar
 
 import torch
@@ -37,11 +38,15 @@ class WritingTask(Task[Example]):
         return decoding.as_arguments() | {"suppress_tokens": never}
 
 
+# torch has one generator a process: of several threads, one draws at a time.
+_DRAWING = RLock()
+
+
 @contextmanager
 def chance(seed: int, model: PreTrainedModel) -> Iterator[None]:
     """Random numbers of their own, so that a seed always gives the same text and nobody else notices."""
     devices = [model.device] if model.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
+    with _DRAWING, torch.random.fork_rng(devices=devices):
         # Not torch.manual_seed, which would seed every GPU as well.
         torch.default_generator.manual_seed(seed)
         for device in devices:

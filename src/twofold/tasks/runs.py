@@ -150,6 +150,19 @@ def readable(text: str) -> str:
     return text
 
 
+def _check_together(task: Task, model: PreTrainedModel, folder: Path) -> None:
+    """Files of several runs in one folder, or weights of a training that went wrong, would answer something."""
+    words: Any = getattr(model.config, "decoder", model.config)
+    if len(task.tokenizer) != words.vocab_size:
+        raise ValueError(
+            f"{folder} has a tokenizer.json of {len(task.tokenizer)} tokens and a model of {words.vocab_size}: "
+            "they are not of one run"
+        )
+    for name, tensor in model.named_parameters():
+        if not bool(tensor.isfinite().all()):
+            raise ValueError(f"{folder}: {name} has numbers that are not finite")
+
+
 def open_run(path: Path | str, *, device: str = "auto") -> Run:
     """Open what `twofold train` wrote. device: "cpu", "cuda", or "auto" for a GPU if there is one."""
     place = device_named(device)
@@ -165,5 +178,6 @@ def open_run(path: Path | str, *, device: str = "auto") -> Run:
     except (*UNREADABLE, ValueError) as error:
         raise ValueError(f"{folder} has no readable config.json: {error}") from error
     model = load_as(folder, task.class_of(config))
+    _check_together(task, model, folder)
     model.to(place)  # type: ignore[arg-type]
     return Run(folder, task, model)

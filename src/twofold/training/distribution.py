@@ -142,7 +142,7 @@ def _device(wanted: str) -> torch.device:
 def _cut(model: "PreTrainedModel", processes: Processes) -> None:
     """FSDP2: every layer by itself, so that only one of them is whole at a time, and what remains together."""
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
     # Everyone starts with the main process's weights, as ddp does by itself.
     for tensor in model.state_dict().values():
@@ -155,6 +155,9 @@ def _cut(model: "PreTrainedModel", processes: Processes) -> None:
     # Before fully_shard adds its own, which is to see what this one leaves.
     model.register_forward_hook(_only_the_loss)
     fully_shard(model, mesh=mesh)
+    if hasattr(model, "generate"):
+        # It calls parts of the model by themselves, which must be whole then.
+        register_fsdp_forward_method(model, "generate")
 
 
 def _only_the_loss(model: nn.Module, given: Any, output: Any) -> Any:

@@ -58,11 +58,16 @@ def total_steps(settings: Settings, examples: int | None, lengths: Sequence[int]
     if examples is None:
         raise ValueError("steps must be given where the data is a stream, for nobody knows its end, got None")
     if settings.batch_tokens is None:
-        return math.ceil(settings.epochs * math.ceil(examples / settings.batch_size))
+        return _whole(settings.epochs * math.ceil(examples / settings.batch_size))
     # Batches by tokens differ in number from epoch to epoch.
     whole, part = int(settings.epochs), settings.epochs % 1
     steps = sum(len(epoch_batches(settings, examples, lengths, epoch)) for epoch in range(whole))
-    return steps + (math.ceil(part * len(epoch_batches(settings, examples, lengths, whole))) if part else 0)
+    return steps + (_whole(part * len(epoch_batches(settings, examples, lengths, whole))) if part else 0)
+
+
+def _whole(steps: float) -> int:
+    """Rounded up, but for what the last bits of a product add: 0.07 * 100 is 7."""
+    return math.ceil(round(steps, 9))
 
 
 def shares(batch: Sequence[int], rank: int, processes: int, pieces: int) -> list[list[int]]:

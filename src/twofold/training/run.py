@@ -57,6 +57,8 @@ def train_task(
     given = chosen(kind, choices)
     if not resume:
         options.check_meant()
+    if data is not None and not is_hub(data) and not resume and data.resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"{data} must not lie in {folder}, the run's own folder, which force would empty")
     splits = examples_of(kind, data, choices)
     check_splits(splits, data, "train", "dev")
     told: dict[str, Any] = {
