@@ -515,6 +515,22 @@ def test_a_mistake_in_an_arm_is_found_before_the_first_run(own, data, tmp_path, 
     assert not (tmp_path / "lab" / FILE).exists()
 
 
+def test_an_arm_is_tried_as_it_will_be_trained(own, data, tmp_path, capsys):
+    """In its precision, and without a cache."""
+    own.write_text(
+        "import torch\nfrom twofold.lab.arms import Arm\nfrom twofold.models.layers import SelfAttention\n\n\n"
+        "class Particular(SelfAttention):\n    def project(self, x, positions=None):\n"
+        "        new = super().project(x, positions)\n"
+        "        if self.training and new.value.dtype != torch.bfloat16:\n"
+        "            raise TypeError(f'needs bfloat16, got {new.value.dtype}')\n"
+        "        return new\n\n\nmine = Arm(name='particular', source='me', attention=Particular)\n"
+    )
+    arms = ["--arms", "standard", "particular", "--seeds", "1", "--lrs", "1e-3"]
+    assert again(own, *words(data, tmp_path / "lab", *arms, options=["precision=bf16"])) == 0
+    assert again(own, *words(data, tmp_path / "other", *arms)) == 2
+    assert "arm 'particular' cannot be trained: TypeError: needs bfloat16, got torch.float32" in capsys.readouterr().err
+
+
 def test_a_dev_split_that_was_cut_is_told(data, tmp_path, capsys):
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "train.txt").write_bytes((data / "train.txt").read_bytes() * 3)

@@ -342,6 +342,13 @@ def test_forward_mode_differentiation_is_right_or_refused():
             tangent(backend)
 
 
+def test_a_vmap_alone_is_served_by_the_backend_that_was_named():
+    q, k, v, own_k, own_v = five()
+    many = torch.stack([q, 2 * q])
+    found = torch.func.vmap(lambda x: split_attention(x, k, v, own_k, own_v, backend="shifted"))(many)
+    torch.testing.assert_close(found[1], split_attention(2 * q, k, v, own_k, own_v, backend="reference"))
+
+
 @pytest.mark.parametrize("tokens", [6, 300])
 def test_second_derivatives_by_torch_func(tokens):
     """A gradient within a forward derivative hides that there is one."""

@@ -167,6 +167,14 @@ def test_a_tokenizer_of_another_run(goal_run, language_run, tmp_path, capsys):
     assert re.search(r"run has a tokenizer\.json of \d+ tokens and a model of \d+: they are not of one run\n", said)
 
 
+def test_rows_beyond_the_tokens_up_to_a_round_number(language_run, tmp_path):
+    shutil.copytree(language_run, tmp_path / "run")
+    opened = open_run(language_run, device="cpu")
+    opened.model.resize_token_embeddings(len(opened.task.tokenizer) + 1, pad_to_multiple_of=8)
+    opened.model.save_pretrained(tmp_path / "run")
+    assert open_run(tmp_path / "run", device="cpu").model.config.vocab_size > len(opened.task.tokenizer)
+
+
 def test_weights_that_are_not_finite(goal_run, tmp_path, capsys):
     shutil.copytree(goal_run, tmp_path / "run")
     file = tmp_path / "run" / "model.safetensors"

@@ -103,11 +103,16 @@ def test_without_looks_the_last_is_kept(tmp_path):
 def test_without_a_metric_looks_choose_nothing_and_copy_nothing(tmp_path, monkeypatch):
     copies, weights = [], Learner.weights
     monkeypatch.setattr(Learner, "weights", lambda self: copies.append(1) or weights(self))
-    changes = {"evaluate_steps": 1, "steps": 5, "patience": 1, "save_steps": 2}
+    changes = {"evaluate_steps": 1, "steps": 5, "save_steps": 2}
     outcome = tiny.train(tmp_path, evaluate=scores([1, 5, 4, 3, 2]), metric=None, changes=changes)
     assert (outcome.steps, outcome.best_step, outcome.metrics) == (5, 5, {"score": 2.0})
     # Of the two checkpoints.
     assert len(copies) == 2
+
+
+def test_patience_needs_a_metric(tmp_path):
+    with pytest.raises(ValueError, match="patience must be None where no metric says what is better, got 2"):
+        tiny.train(tmp_path, metric=None, changes={"patience": 2})
 
 
 @pytest.mark.parametrize("changes", [{"accumulate": 3}, {"accumulate": 100}, {"workers": 1}])

@@ -76,6 +76,7 @@ def test_steps_win_over_epochs():
     assert total_steps(Settings(steps=7, epochs=100), 50, None) == 7
     # As many as the product has, whose last bit is one too many.
     assert total_steps(Settings(epochs=0.07, batch_size=1), 100, None) == 7
+    assert total_steps(Settings(epochs=1e-12, batch_size=1), 100, None) == 1
     assert total_steps(Settings(epochs=0.075, batch_size=1), 100, None) == 8
 
 

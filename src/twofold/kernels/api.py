@@ -168,7 +168,7 @@ def choose(call: Call) -> Choice:
         return Choice(Backend.REFERENCE, "here only the reference applies a softcap")
     if not call.is_split and call.is_plain_sdpa:
         return Choice(Backend.COLUMNS, "nothing is split: torch's own attention serves")
-    if call.is_transformed:
+    if not on_gpu and call.is_transformed:
         return Choice(Backend.COLUMNS, "torch.func sees through torch's own attention alone")
     if dense.is_quick(call) and dense.why_not(call) is None:
         return Choice(Backend.DENSE, "nothing is learned, and a cache holds all weights")

@@ -45,12 +45,12 @@ def have_tangents(*tensors: Tensor | None) -> bool:
         return True
 
 
-def _is_differentiated_forwards() -> bool:
-    """Inside torch.func.jvp, at whatever level: a gradient that is taken within it hides its tangents."""
+def _is_within(*transforms: str) -> bool:
+    """Whether one of these transforms of torch.func is at work ("Grad", "Jvp"), at whatever level: a gradient that is
+    taken within a forward derivative hides its tangents."""
     if torch.compiler.is_compiling() or not torch._C._are_functorch_transforms_active():
         return False
-    levels = torch._C._functorch.get_interpreter_stack() or []
-    return any(level.key() == torch._C._functorch.TransformType.Jvp for level in levels)
+    return any(level.key().name in transforms for level in torch._C._functorch.get_interpreter_stack() or [])
 
 
 def without_tangents(*tensors: Tensor | None) -> tuple[Any, ...]:
@@ -135,13 +135,18 @@ class Call(NamedTuple):
     @property
     def has_tangent(self) -> bool:
         """Somebody differentiates forwards (torch.func.jvp), which custom ops would drop without a word."""
-        return have_tangents(*self[:6]) or _is_differentiated_forwards()
+        return have_tangents(*self[:6]) or _is_within("Jvp")
 
     @property
     def is_transformed(self) -> bool:
         """Somebody calls it inside torch.func (grad, vmap, jvp)."""
         # The question that torch's own autograd.Function asks; there is no public way to ask it.
         return torch._C._are_functorch_transforms_active()
+
+    @property
+    def is_differentiated(self) -> bool:
+        """By torch.func, which sees nothing of the gradient of an op of ours."""
+        return _is_within("Grad", "Jvp")
 
     @property
     def is_eager(self) -> bool:

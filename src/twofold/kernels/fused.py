@@ -46,7 +46,7 @@ def why_not(call: Call) -> str | None:
         return f"the kernels need values as wide as keys ({D}), got {call.value.shape[-1]}"
     if call.has_tangent:
         return "forward-mode differentiation is not part of the op"
-    if call.is_transformed:
+    if call.is_differentiated:
         return "torch.func does not see through the op"
     if call.dropout_p == 1.0:
         return "dropout of everything leaves nothing to scale up"

@@ -23,7 +23,7 @@ def why_not(call: Call) -> str | None:
         return "softcap is not part of the library's flash attention"
     if call.has_tangent:
         return "forward-mode differentiation is not part of the op"
-    if call.is_transformed:
+    if call.is_differentiated:
         return "torch.func does not see through the op"
     if call.dropout_p:
         return "dropout would have to be drawn inside the library's kernel"

@@ -51,10 +51,10 @@ def register(plan: Plan, folder: Path) -> Registration:
 
     A plan is refused that could not answer its question, and so is another one than the folder has.
     """
-    if reason := plan.why_not():
-        raise ValueError(f"plan {plan.experiment!r} cannot be registered: {reason}")
     path = folder / FILE
     if not path.exists():
+        if reason := plan.why_not():
+            raise ValueError(f"plan {plan.experiment!r} cannot be registered: {reason}")
         # Two processes may begin at once, and the first one's date counts.
         with locked(folder / f".{FILE}.lock"):
             if not path.exists():

@@ -35,10 +35,14 @@ from twofold.models.loading import device_named
 from twofold.models.maps import self_weights
 from twofold.tasks.runs import check_splits, chosen, examples_of, task_class
 from twofold.tasks.task import Features, Task
+from twofold.training.distribution import join
+from twofold.training.feeding import Piece
 from twofold.training.folder import read_metrics
+from twofold.training.learner import Learner
 from twofold.training.loop import fit
-from twofold.training.loss import part_of_loss
+from twofold.training.loss import count
 from twofold.training.order import lengths_of, total_steps
+from twofold.training.randomness import undisturbed
 from twofold.training.stopping import Diverged
 
 # Most steps between two lines of a run's metrics, and rows whose self weights are looked at.
@@ -205,14 +209,18 @@ class Laboratory:
                 )
 
     def _check_own_arms(self) -> None:
-        """Send two examples through every arm that a user defined: a mistake in it is found before hours of runs."""
+        """Let every arm that a user defined learn from two examples: a mistake in it is found before hours of runs."""
+        settings = replace(self.options.settings, compile=False)
         for arm, matched in map(arm_of, self.plan.arms):
             if not is_own(arm):
                 continue
-            model = build(arm, self.config, self.model_class, matched=matched, seed=0)
             try:
-                with torch.random.fork_rng(devices=[]):
-                    part_of_loss(model, self.task.collate(self.rows[:2]), 1.0, {}).backward()
+                with undisturbed(self.device):
+                    model = build(arm, self.config, self.model_class, matched=matched, seed=0)
+                    learner = Learner(model, settings, join(settings))
+                    batch = self.task.collate(self.rows[:2])
+                    counted = count(batch, model)
+                    learner.step([Piece(batch, counts=True)], [counted], counted, settings.learning_rate)
             except Exception as error:
                 raise ValueError(f"arm {arm.name!r} cannot be trained: {type(error).__name__}: {error}") from error
 

@@ -43,15 +43,21 @@ _DRAWING = RLock()
 
 
 @contextmanager
-def chance(seed: int, model: PreTrainedModel) -> Iterator[None]:
-    """Random numbers of their own, so that a seed always gives the same text and nobody else notices."""
+def chance(decoding: Decoding, model: PreTrainedModel) -> Iterator[None]:
+    """Random numbers of their own, so that a seed always gives the same text and nobody else notices.
+
+    Where nothing is drawn, nobody waits; else whoever listens to a text should not wait for another one that is drawn.
+    """
+    if not decoding.is_random:
+        yield
+        return
     devices = [model.device] if model.device.type == "cuda" else []
     with _DRAWING, torch.random.fork_rng(devices=devices):
         # Not torch.manual_seed, which would seed every GPU as well.
-        torch.default_generator.manual_seed(seed)
+        torch.default_generator.manual_seed(decoding.seed)
         for device in devices:
             with torch.cuda.device(device):
-                torch.cuda.manual_seed(seed)
+                torch.cuda.manual_seed(decoding.seed)
         yield
 
 

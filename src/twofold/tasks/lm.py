@@ -203,7 +203,7 @@ class LanguageModelling(WritingTask[str]):
         if self.state["ends"] or not prompted:
             prompted = [self.tokenizer.bos_token_id, *prompted]
         made: list[int] = []
-        with chance(decoding.seed, model):
+        with chance(decoding, model):
             while len(made) < decoding.max_new_tokens and end not in made:
                 read = [*prompted, *made]
                 # Room for as much as is wanted, but never by forgetting more than half of a context.

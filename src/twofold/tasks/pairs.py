@@ -67,7 +67,7 @@ class PairTask(WritingTask[Pair]):
         """What the model makes of each source."""
         texts = [""] * len(sources)
         features = [{"input_ids": self._cut(source)} for source in sources]
-        with chance(decoding.seed, model):
+        with chance(decoding, model):
             for places, batch in batches(features, self.tokenizer.pad_token_id):
                 for place, ids in zip(places, self._generated(model, batch, decoding), strict=True):
                     texts[place] = decoded(self.tokenizer, ids)
@@ -80,7 +80,7 @@ class PairTask(WritingTask[Pair]):
             raise ValueError(f"prompt must hold some text, got {prompt!r}")
         decoding = decoding or self.usual_decoding
         aloud = None if say is None else Aloud(self.tokenizer, say)
-        with chance(decoding.seed, model):
+        with chance(decoding, model):
             batch = {"input_ids": torch.tensor([self._cut(prompt)])}
             return decoded(self.tokenizer, self._generated(model, batch, decoding, aloud)[0])
 

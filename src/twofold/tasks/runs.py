@@ -22,6 +22,8 @@ from twofold.tasks.task import Task
 
 FILE, VERSION = "task.json", 2
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
+# Rows of an embedding beyond the tokens there are.
+MOST_PADDING = 128
 # What task.json holds; tuned: nothing is left to be done but to use it.
 FIELDS: dict[str, Any] = {
     "task": str, "state": dict, "options": dict, "settings": dict, "choices": dict, "data": str | None, "tuned": bool,
@@ -153,10 +155,12 @@ def readable(text: str) -> str:
 def _check_together(task: Task, model: PreTrainedModel, folder: Path) -> None:
     """Files of several runs in one folder, or weights of a training that went wrong, would answer something."""
     words: Any = getattr(model.config, "decoder", model.config)
-    if len(task.tokenizer) != words.vocab_size:
+    tokens, rows = len(task.tokenizer), words.vocab_size
+    # Somebody may have added rows up to a round number.
+    is_padded = rows % 8 == 0 and 0 < rows - tokens < MOST_PADDING
+    if rows != tokens and not is_padded:
         raise ValueError(
-            f"{folder} has a tokenizer.json of {len(task.tokenizer)} tokens and a model of {words.vocab_size}: "
-            "they are not of one run"
+            f"{folder} has a tokenizer.json of {tokens} tokens and a model of {rows}: they are not of one run"
         )
     for name, tensor in model.named_parameters():
         if not bool(tensor.isfinite().all()):

@@ -91,6 +91,8 @@ def fit(
     Raises Stopped after Ctrl-C or SIGTERM, Diverged when the loss is no number, OSError when the model cannot be
     written, ValueError for what cannot be trained.
     """
+    if metric is None and settings.patience is not None:
+        raise ValueError(f"patience must be None where no metric says what is better, got {settings.patience}")
     if not isinstance(train, Streamed) and len(train) == 0:
         raise ValueError("train must have at least one example, got none")
     processes = join(settings)

@@ -67,7 +67,7 @@ def total_steps(settings: Settings, examples: int | None, lengths: Sequence[int]
 
 def _whole(steps: float) -> int:
     """Rounded up, but for what the last bits of a product add: 0.07 * 100 is 7."""
-    return math.ceil(round(steps, 9))
+    return max(1, math.ceil(round(steps, 9)))
 
 
 def shares(batch: Sequence[int], rank: int, processes: int, pieces: int) -> list[list[int]]:
