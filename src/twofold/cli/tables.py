@@ -8,6 +8,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+# A file or another program has no width to break lines at.
 WIDE = 1000
 
 
@@ -20,5 +21,5 @@ def scores_table(scores: Mapping[str, float], title: str) -> Group:
 
 
 def show(table: Any) -> None:
-    # A file or another program has no width to break lines at. Names are a user's, and brackets in them mean nothing.
+    # Names are a user's, and brackets in them mean nothing.
     Console(markup=False, width=None if sys.stdout.isatty() else WIDE).print(table)

@@ -112,7 +112,7 @@ def clock(pairs: Pairs, shortest: Shortest | None, *, lower_is_better: bool) -> 
         return Clock.KEEPS
     sign = 1 if lower_is_better else -1
     crossings = [_crossing(run, sign, _value(rival)) / rival.seconds for run, rival in pairs.runs]
-    # All must get there; when, the middle one says, as it does of the pace.
+    # All must get there. When they do is read off the middle one, as the pace is.
     is_there = all(map(math.isfinite, crossings)) and float(np.median(crossings)) <= 1
     return Clock.KEEPS if is_there else Clock.UNKNOWN
 

@@ -110,7 +110,7 @@ def _config_of(given: Any) -> Any:
 
 
 class Norm(nn.BatchNorm2d):
-    """Of a single place of a single image, which has no spread, the running means are taken while training as well."""
+    """Uses the running means in training too where a batch is a single place of a single image: it has no spread."""
 
     def forward(self, input: Tensor) -> Tensor:
         if self.training and input.shape[0] * input.shape[2] * input.shape[3] == 1:

@@ -46,7 +46,7 @@ _DRAWING = RLock()
 def chance(decoding: Decoding, model: PreTrainedModel) -> Iterator[None]:
     """Random numbers of their own, so that a seed always gives the same text and nobody else notices.
 
-    Where nothing is drawn, nobody waits; else whoever listens to a text should not wait for another one that is drawn.
+    Whoever draws holds up others that draw, also while its listener is slow; where nothing is drawn, nobody waits.
     """
     if not decoding.is_random:
         yield

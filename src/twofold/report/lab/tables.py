@@ -64,7 +64,8 @@ def differences(study: Study) -> Table:
         "interval over pairs, beside it that of the paired bootstrap (BCa), which is too narrow where there are few; p "
         "of the exact sign-flip test, then p after Holm over the primary comparisons. The last column is the true "
         "difference that would have been seen in 80 % of such experiments. What is exploratory is not adjusted, and "
-        "claims nothing. In pictures, bands are intervals; only primary comparisons have them where there are several.",
+        "claims nothing. Bands in pictures are intervals: of gaps for primary comparisons, of curves for their arms or "
+        "where there are at most three.",
         (
             "comparison",
             "verdict",
