@@ -22,7 +22,6 @@ from twofold.lab.arms import ARMS, Arm
 from twofold.lab.records import FILE, read_records
 from twofold.lab.registration import read_registration
 from twofold.lab.trial import Laboratory
-from twofold.models.layers import PARTS
 from twofold.report.lab.study import read_study
 
 ROOT = Path(__file__).parents[2]
@@ -437,15 +436,14 @@ def own(tmp_path):
     """A file with an arm that is forgotten afterwards."""
     file = tmp_path / "mine.py"
     file.write_text(OWN, encoding="utf-8")
-    with patch.dict(ARMS), patch.dict(PARTS):
+    with patch.dict(ARMS):
         yield file
 
 
 def again(file, *command):
     """The command, in a process that knows nothing yet."""
-    with patch.dict(ARMS), patch.dict(PARTS):
+    with patch.dict(ARMS):
         ARMS.pop("mine", None)
-        PARTS.pop("mine", None)
         return main([*command, "--arms-from", str(file)])
 
 

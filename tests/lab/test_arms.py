@@ -1,7 +1,6 @@
 """Arms start paired, at equal parameters, learn, compile, and are never mistaken for one another on disk."""
 
 import math
-import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -17,10 +16,11 @@ import twofold
 from tests.lab.small import CALCULATIONS, FAMILIES, VOCABULARY, batch, shaken, standard, tokens
 from twofold.attention.rotary import Rotary
 from twofold.lab import rivals
-from twofold.lab.arms import ARMS, Arm, Wide, build, config_of, parameters, register
+from twofold.lab.arms import ARMS, Arm, Wide, build, config_of, parameters
 from twofold.lab.own_arms import digest_of_own
 from twofold.models import CaptionerConfig, CaptionerForConditionalGeneration, DecoderForCausalLM, RecurrentConfig
-from twofold.models.layers import PARTS, SelfAttention
+from twofold.models.layers import SelfAttention
+from twofold.models.loading import load, load_as
 
 DOCS = Path(__file__).parents[2] / "docs"
 each_arm = pytest.mark.parametrize("name", ARMS)
@@ -34,13 +34,6 @@ def made(name, family="decoder", *, matched=None, seed=0, **changes):
     arm = ARMS[name]
     matched = arm.can_match if matched is None else matched
     return build(arm, standard(family, **changes), FAMILIES[family][1], matched=matched, seed=seed)
-
-
-@pytest.fixture
-def forgotten(monkeypatch):
-    """What a test makes known is unknown after it."""
-    monkeypatch.setattr("twofold.lab.arms.PARTS", known := dict(PARTS))
-    monkeypatch.setattr("twofold.models.layers.PARTS", known)
 
 
 def test_every_arm_says_where_it_comes_from():
@@ -294,46 +287,32 @@ class TestCheckpoints:
     def test_a_saved_model_comes_back_as_its_arm(self, name, tmp_path):
         model = shaken(made(name)).eval()
         model.save_pretrained(tmp_path)
-        for loaded in (twofold.load(tmp_path), AutoModelForCausalLM.from_pretrained(tmp_path)):
+        kind = {"attention_class": ARMS[name].attention}
+        for loaded in (load(tmp_path, **kind), AutoModelForCausalLM.from_pretrained(tmp_path, **kind)):
             assert type(loaded.model.layers[0].self_attn) is ARMS[name].attention
             torch.testing.assert_close(loaded.state_dict(), model.state_dict(), atol=0, rtol=0)
             assert torch.equal(loaded(tokens()).logits, model(tokens()).logits)
 
-    def test_where_its_part_is_not_known_it_does_not_open(self, tmp_path):
+    @pytest.mark.parametrize("name", ["exclusive", "gated"])
+    def test_without_its_class_it_does_not_open(self, name, tmp_path):
         """Not even those that have no parameter of their own, which would pass for a standard model."""
-        for name in ("exclusive", "gated"):
-            made(name).save_pretrained(tmp_path / name)
-        code = """
-import sys, twofold.models, twofold, transformers
-assert "twofold.lab" not in sys.modules
-for name in ("exclusive", "gated"):
-    for opened in (twofold.load, transformers.AutoModelForCausalLM.from_pretrained):
-        try:
-            opened(f"{sys.argv[1]}/{name}")
-        except ValueError as error:
-            sys.stdout.write(str(error) + chr(10))
-import twofold.lab.arms
-sys.stdout.write(type(twofold.load(f"{sys.argv[1]}/exclusive").model.layers[0].self_attn).__name__)
-"""
-        done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        told = (
-            "attention_part must be None or one of those imported, which are none, got {!r}: "
-            "import what defines it first, as twofold.lab.arms"
-        )
-        assert done.stdout.splitlines() == [
-            *(told.format(name) for name in ("exclusive", "gated") for _ in range(2)),
-            "Exclusive",
-        ]
+        made(name).save_pretrained(tmp_path)
+        for opened in (twofold.load, AutoModelForCausalLM.from_pretrained):
+            with pytest.raises(ValueError, match=f"attention_class .*{name.capitalize()}"):
+                opened(tmp_path)
+        with pytest.raises(ValueError, match="attention_class"):
+            load(tmp_path, attention_class=rivals.Tied)
 
-    @pytest.mark.usefixtures("forgotten")
-    def test_a_name_stands_for_one_part(self):
-        mine = Arm(name="gated", source="me", attention=rivals.Exclusive)
-        with pytest.raises(ValueError, match="arm 'gated' is already registered, for Gated"):
-            build(mine, standard(), DecoderForCausalLM, matched=True, seed=0)
-        register(ARMS["gated"])
-        with pytest.raises(ValueError, match=r"attention_part must be None or one of exclusive, .*, got 'mine'"):
-            DecoderForCausalLM(standard(attention_part="mine"))
+    @pytest.mark.parametrize("family", FAMILIES)
+    def test_every_family_takes_the_class(self, family, tmp_path):
+        model = made("exclusive", family=family)
+        parts = [module for module in model.modules() if isinstance(module, SelfAttention)]
+        assert parts
+        assert {type(part) for part in parts} == {rivals.Exclusive}
+        model.save_pretrained(tmp_path)
+        with pytest.raises(ValueError, match="attention_class"):
+            load_as(tmp_path, type(model))
+        assert load_as(tmp_path, type(model), attention_class=rivals.Exclusive).num_parameters() > 0
 
 
 OWN = "from twofold.lab.rivals import Gated\n\n\nclass Mine(Gated):\n    pass\n"
@@ -388,7 +367,6 @@ class TestOwn:
         with pytest.raises(ValueError, match="arm 'mine' must stand in a file, so that runs can say what made them"):
             digest_of_own([Arm(name="mine", source="me", attention=told["Mine"])])
 
-    @pytest.mark.usefixtures("forgotten")
     def test_what_a_part_draws_when_it_is_made_hangs_on_the_seed(self):
         class Drawn(SelfAttention):
             def __init__(self, config, layer_idx, *, is_causal):
@@ -406,7 +384,6 @@ class TestOwn:
         assert not torch.equal(drawn(4), first)
 
 
-@pytest.mark.usefixtures("forgotten")
 def test_the_arm_in_the_documentation_works(tmp_path):
     """docs/arms.md as it is printed, then trained, saved and loaded."""
     text = (DOCS / "arms.md").read_text(encoding="utf-8")
@@ -420,4 +397,5 @@ def test_the_arm_in_the_documentation_works(tmp_path):
     curve(model, 3, 1e-2, lambda step: {"input_ids": ids, "labels": ids})
     assert model(input_ids=ids, labels=ids).loss < before
     model.save_pretrained(tmp_path)
-    assert torch.equal(twofold.load(tmp_path)(ids).logits, model.eval()(ids).logits)
+    loaded = load(tmp_path, attention_class=told["ScaledOwnValue"])
+    assert torch.equal(loaded(ids).logits, model.eval()(ids).logits)

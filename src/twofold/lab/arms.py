@@ -16,7 +16,7 @@ from twofold.lab import rivals
 from twofold.lab.pairing import generator, pair
 from twofold.models.captioner import CaptionerConfig
 from twofold.models.configs import TransformerConfig
-from twofold.models.layers import PARTS, SelfAttention
+from twofold.models.layers import SelfAttention, record_attention
 from twofold.models.matching import matched as matched_kind
 
 
@@ -99,9 +99,11 @@ def build(
         seed: tensors that models of two arms share by name and shape start equal where their seeds are.
     """
     config = config_of(arm, standard_config, model_class, matched=matched)
+    # A model class of transformers, by its hints, takes a configuration alone.
+    construct: Any = model_class
     # What a part draws when it is made, and no `start` draws again, hangs on the seed as well.
     with generator(seed, "made"), torch.device("cpu"):
-        model = model_class(config)
+        model = construct(config, attention_class=arm.attention)
         pair(model, seed)
     return model.train()
 
@@ -117,28 +119,22 @@ def config_of(
         )
     if matched and not arm.can_match:
         raise ValueError(f"matched must be False for {arm.name}: its size is what it tests")
-    register(arm)
     mine = arm.config(standard)
-    mine.attention_part = None if arm.attention is SelfAttention else arm.name
+    record_attention(mine, arm.attention)
     mine.validate_architecture()
     config = _with_transformer(standard_config, mine)
     if matched:
-        _fit(config, parameters(standard_config, model_class), model_class)
+        _fit(arm, config, parameters(standard_config, model_class), model_class)
     return config
 
 
-def register(arm: Arm) -> None:
-    """Make an arm's attention known to configurations by its name. `build` does; one's own must be before loading."""
-    if arm.attention is SelfAttention:
-        return
-    if PARTS.setdefault(arm.name, arm.attention) is not arm.attention:
-        raise ValueError(f"arm {arm.name!r} is already registered, for {PARTS[arm.name].__name__}: choose another name")
-
-
-def parameters(config: PreTrainedConfig, model_class: type[PreTrainedModel]) -> int:
+def parameters(
+    config: PreTrainedConfig, model_class: type[PreTrainedModel], attention_class: type[SelfAttention] = SelfAttention
+) -> int:
     """How many a model has, tied ones once, without ever making it."""
+    construct: Any = model_class
     with torch.device("meta"):
-        return model_class(deepcopy(config)).num_parameters()
+        return construct(deepcopy(config), attention_class=attention_class).num_parameters()
 
 
 def transformer_of(config: PreTrainedConfig) -> TransformerConfig:
@@ -157,23 +153,19 @@ def _with_transformer(config: PreTrainedConfig, transformer: TransformerConfig) 
     return made
 
 
-def _fit(config: PreTrainedConfig, wanted: int, model_class: type[PreTrainedModel]) -> None:
+def _fit(arm: Arm, config: PreTrainedConfig, wanted: int, model_class: type[PreTrainedModel]) -> None:
     """Set the feed-forward's width so that the model has the parameters wanted, to half a column in every layer.
 
     Parameters grow evenly with the width, so two counts tell how many a column has in all layers together.
     """
     inner = transformer_of(config)
     width = inner.intermediate_size or 0
-    found = parameters(config, model_class)
+    found = parameters(config, model_class, arm.attention)
     inner.intermediate_size = width + 1
-    column = parameters(config, model_class) - found
+    column = parameters(config, model_class, arm.attention) - found
     if found != wanted and column == 0:
         raise ValueError("a bare layer has no feed-forward that could be fitted")
     fitted = width + (round((wanted - found) / column) if column else 0)
     if fitted < 1:
         raise ValueError(f"intermediate_size must leave room for the arm: {width} and {fitted - width} more")
     inner.intermediate_size = fitted
-
-
-for _arm in OURS:
-    register(_arm)

@@ -11,7 +11,7 @@ from importlib.util import module_from_spec
 from pathlib import Path
 from typing import Any
 
-from twofold.lab.arms import ARMS, OURS, Arm, register
+from twofold.lab.arms import ARMS, OURS, Arm
 
 # Of arms that were loaded from a file, what that file was.
 LOADED: dict[str, str] = {}
@@ -57,7 +57,6 @@ def load_arms(path: Path) -> list[str]:
             raise ValueError(f"{path}: there is an arm {arm.name!r} already: choose another name")
         if not arm.name.isprintable() or not arm.name.strip() or ":" in arm.name:
             raise ValueError(f"{path}: name must be a line without a colon, got {arm.name!r}")
-        register(arm)
         ARMS[arm.name], LOADED[arm.name] = arm, hashlib.sha256(loader.text).hexdigest()
     return list(dict.fromkeys(arm.name for arm in found))
 

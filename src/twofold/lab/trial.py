@@ -226,7 +226,8 @@ class Laboratory:
 
     def _parameters(self, name: str) -> int:
         arm, matched = arm_of(name)
-        return parameters(config_of(arm, self.config, self.model_class, matched=matched), self.model_class)
+        config = config_of(arm, self.config, self.model_class, matched=matched)
+        return parameters(config, self.model_class, arm.attention)
 
     def _tokens_a_step(self) -> float:
         """The mean over an epoch; batches by tokens are made by the loop's own rule."""

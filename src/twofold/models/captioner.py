@@ -16,6 +16,7 @@ from transformers.utils.generic import can_return_tuple
 from twofold.attention.positions import sinusoidal
 from twofold.models.answer_loss import answer_loss, decoder_reads, read_while_taught
 from twofold.models.configs import Seq2SeqConfig
+from twofold.models.layers import SelfAttention
 from twofold.models.pretrained import TwofoldPreTrainedModel
 from twofold.models.recurrent_config import RecurrentConfig
 from twofold.models.recurrent_seq2seq import RecurrentDecoder
@@ -185,7 +186,7 @@ class CaptionerForConditionalGeneration(TwofoldPreTrainedModel, GenerationMixin)
     main_input_name = "pixel_values"
     input_modalities = "image"
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: Any, attention_class: type[SelfAttention] = SelfAttention) -> None:
         super().__init__(config)
         written = config.decoder
         self.encoder = ImageEncoder(config)
@@ -200,7 +201,7 @@ class CaptionerForConditionalGeneration(TwofoldPreTrainedModel, GenerationMixin)
             self._tied_weights_keys = {"lm_head.weight": "decoder.embedding.weight"}
             self._is_stateful = True
         else:
-            self.decoder = Seq2SeqDecoder(written)
+            self.decoder = Seq2SeqDecoder(written, attention_class)
             self._tied_weights_keys = {"lm_head.weight": "decoder.embedding.tokens.weight"}
         self.lm_head = nn.Linear(written.hidden_size, written.vocab_size, bias=False)
         self.post_init()

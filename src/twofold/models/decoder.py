@@ -12,6 +12,7 @@ from transformers.utils.output_capturing import capture_outputs
 
 from twofold.models import heads
 from twofold.models.configs import DecoderConfig
+from twofold.models.layers import SelfAttention
 from twofold.models.pretrained import Stack, TwofoldPreTrainedModel, counted_anew, shows_attentions
 
 
@@ -69,9 +70,9 @@ class DecoderForCausalLM(DecoderPreTrainedModel, GenerationMixin):
     _tied_weights_keys = {"lm_head.weight": "model.embedding.tokens.weight"}
     _tp_plan = {"lm_head": "colwise_gather_output"}
 
-    def __init__(self, config: DecoderConfig) -> None:
+    def __init__(self, config: DecoderConfig, attention_class: type[SelfAttention] = SelfAttention) -> None:
         super().__init__(config)
-        self.model = DecoderModel(config)
+        self.model = DecoderModel(config, attention_class)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 

@@ -10,6 +10,7 @@ from transformers.utils.output_capturing import capture_outputs
 
 from twofold.models import heads
 from twofold.models.configs import EncoderConfig
+from twofold.models.layers import SelfAttention
 from twofold.models.pretrained import Stack, TwofoldPreTrainedModel, shows_attentions
 
 
@@ -55,9 +56,9 @@ class EncoderForMaskedLM(EncoderPreTrainedModel):
     _tied_weights_keys = {"lm_head.weight": "model.embedding.tokens.weight"}
     _tp_plan = {"lm_head": "colwise_gather_output"}
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: Any, attention_class: type[SelfAttention] = SelfAttention) -> None:
         super().__init__(config)
-        self.model = EncoderModel(config)
+        self.model = EncoderModel(config, attention_class)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 

@@ -59,9 +59,10 @@ class Head:
     model: nn.Module
     loss_function: Any
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: Any, **parts: Any) -> None:
+        """parts: what the backbone takes beside its configuration, as attention_class."""
         super().__init__(config)  # type: ignore[call-arg]
-        self.model = self.backbone(config)
+        self.model = self.backbone(config, **parts)
         self.dropout = nn.Dropout(config.hidden_dropout)
         self._build(config)
         self.post_init()  # type: ignore[attr-defined]

@@ -125,20 +125,19 @@ def check_shown(layer: SplitSelfAttention) -> None:
         )
 
 
-# Variants by the name that a configuration gives as `attention_part`; whoever makes one adds it.
-PARTS: dict[str, type[SelfAttention]] = {}
+def record_attention(config: Any, attention_class: type[SelfAttention]) -> None:
+    """Write into a configuration which class computes attention, or raise where it names another one.
 
-
-def attention_of(config: Any) -> type[SelfAttention]:
-    """The class of a configuration's self-attention. One that is not known here must not pass for the ordinary one."""
-    if config.attention_part is None:
-        return SelfAttention
-    if config.attention_part not in PARTS:
+    So a model that was saved with a class of its own is never loaded as an ordinary one: whoever loads it must pass
+    that class.
+    """
+    name = None if attention_class is SelfAttention else attention_class.__name__
+    if config.attention_part not in (None, name):
         raise ValueError(
-            f"attention_part must be None or one of {', '.join(sorted(PARTS)) or 'those imported, which are none'}, "
-            f"got {config.attention_part!r}: import what defines it first, as twofold.lab.arms"
+            f"attention_class must be the class {config.attention_part} that the configuration names as its "
+            f"attention_part, got {attention_class.__name__}"
         )
-    return PARTS[config.attention_part]
+    config.attention_part = name
 
 
 def _own_slot_last(mask: Tensor, slot: Tensor) -> Tensor:
@@ -246,10 +245,18 @@ def norm_of(config: Any) -> nn.Module:
 class Layer(GradientCheckpointingLayer):
     """One transformer layer, in the order that its recipe asks for."""
 
-    def __init__(self, config: Any, layer_idx: int, *, is_causal: bool, has_context: bool = False) -> None:
+    def __init__(
+        self,
+        config: Any,
+        layer_idx: int,
+        *,
+        is_causal: bool,
+        has_context: bool = False,
+        attention_class: type[SelfAttention] = SelfAttention,
+    ) -> None:
         super().__init__()
         self.recipe = config.recipe
-        self.self_attn = attention_of(config)(config, layer_idx, is_causal=is_causal)
+        self.self_attn = attention_class(config, layer_idx, is_causal=is_causal)
         self.dropout = nn.Dropout(config.hidden_dropout)
         if self.recipe == "bare":
             self.linear = nn.Linear(config.hidden_size, config.hidden_size, bias=config.mlp_bias)

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from transformers.utils import logging
 
 from twofold.models import AUTO, EncoderForGoal, EncoderForSentenceEmbedding
+from twofold.models.layers import SelfAttention
 
 ARCHITECTURES: dict[str, type[PreTrainedModel]] = {
     model.__name__: model
@@ -32,18 +33,23 @@ ADAPTER = "adapter_config.json"
 ATTENTIONS = ("eager", "sdpa")
 
 
-def load(path: Path | str) -> PreTrainedModel:
-    """The model that `twofold train` or `save_pretrained` wrote into a folder, ready to predict."""
+def load(path: Path | str, *, attention_class: type[SelfAttention] | None = None) -> PreTrainedModel:
+    """The model that `twofold train` or `save_pretrained` wrote into a folder, ready to predict.
+
+    attention_class: the class that computed attention, where that was one of your own; config.json has its name.
+    """
     folder = Path(path)
     names = _json(_folder(folder) / CONFIG).get("architectures")
     if not isinstance(names, list) or len(names) != 1 or str(names[0]) not in ARCHITECTURES:
         raise ValueError(
             f"{folder / CONFIG}: architectures must name one of ours, as DecoderForCausalLM, got {names!r}"
         )
-    return load_as(folder, ARCHITECTURES[names[0]])
+    return load_as(folder, ARCHITECTURES[names[0]], attention_class=attention_class)
 
 
-def load_as(path: Path | str, model_class: type[PreTrainedModel]) -> PreTrainedModel:
+def load_as(
+    path: Path | str, model_class: type[PreTrainedModel], *, attention_class: type[SelfAttention] | None = None
+) -> PreTrainedModel:
     """The model in a folder, known to be of a class. Its file must hold all its weights and no others."""
     folder = Path(path)
     _check_attention(_json(_folder(folder) / CONFIG), folder / CONFIG)
@@ -51,10 +57,12 @@ def load_as(path: Path | str, model_class: type[PreTrainedModel]) -> PreTrainedM
         raise ValueError(f"{folder} holds an adapter ({ADAPTER}): open it with peft, or merge it into its model")
     for file in _weight_files(folder):
         _check_whole(file)
+    # Recurrent models do not take the argument.
+    parts: dict[str, Any] = {} if attention_class is None else {"attention_class": attention_class}
     try:
         with without_bars():
             loaded: Any = model_class.from_pretrained(
-                folder, local_files_only=True, use_safetensors=True, output_loading_info=True
+                folder, local_files_only=True, use_safetensors=True, output_loading_info=True, **parts
             )
     except UNREADABLE as error:
         raise ValueError(f"{folder} holds no {model_class.__name__}: {error}") from error

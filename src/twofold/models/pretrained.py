@@ -14,7 +14,7 @@ from twofold.attention.rotary import Turn
 from twofold.attention.split import HeadNorm
 from twofold.models.bag import Bag
 from twofold.models.embedding import Embedding
-from twofold.models.layers import Layer, SelfAttention, norm_of
+from twofold.models.layers import Layer, SelfAttention, norm_of, record_attention
 
 
 class TwofoldPreTrainedModel(PreTrainedModel):
@@ -81,16 +81,27 @@ def shows_attentions(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Stack(TwofoldPreTrainedModel):
-    """Embedding, layers and a last norm: what every transformer here is made of. A family adds its masks."""
+    """Embedding, layers and a last norm: what every transformer here is made of. A family adds its masks.
+
+    attention_class: what computes the self-attention of every layer, `SelfAttention` or a subclass. The configuration
+    keeps the name of a subclass, as `attention_part`.
+    """
 
     _is_causal = False
     _has_context = False
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: Any, attention_class: type[SelfAttention] = SelfAttention) -> None:
+        record_attention(config, attention_class)
         super().__init__(config)
         self.embedding = Embedding(config)
         self.layers = nn.ModuleList(
-            Layer(config, number, is_causal=self._is_causal, has_context=self._has_context)
+            Layer(
+                config,
+                number,
+                is_causal=self._is_causal,
+                has_context=self._has_context,
+                attention_class=attention_class,
+            )
             for number in range(config.num_hidden_layers)
         )
         self.norm = norm_of(config) if config.recipe == "modern" else nn.Identity()

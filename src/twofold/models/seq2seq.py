@@ -117,9 +117,10 @@ class Seq2SeqModel(Seq2SeqPreTrainedModel):
 
     _tied_weights_keys = {"decoder.embedding.tokens.weight": "encoder.embedding.tokens.weight"}
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: Any, attention_class: type[SelfAttention] = SelfAttention) -> None:
         super().__init__(config)
-        self.encoder, self.decoder = Seq2SeqEncoder(config), Seq2SeqDecoder(config)
+        self.encoder = Seq2SeqEncoder(config, attention_class)
+        self.decoder = Seq2SeqDecoder(config, attention_class)
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:
@@ -190,9 +191,9 @@ class Seq2SeqForConditionalGeneration(Seq2SeqPreTrainedModel, GenerationMixin):
     }
     _tp_plan = {"lm_head": "colwise_gather_output"}
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: Any, attention_class: type[SelfAttention] = SelfAttention) -> None:
         super().__init__(config)
-        self.model = Seq2SeqModel(config)
+        self.model = Seq2SeqModel(config, attention_class)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.copying = CopyHead(config) if config.copies else None
         self.post_init()
