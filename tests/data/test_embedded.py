@@ -7,17 +7,19 @@ import pytest
 import torch
 
 from twofold.data.bio import why_not_bio
+from twofold.data.digest import digest_of_examples
 from twofold.data.drawing import draw_splits
 from twofold.data.embedded.captioning import COLOURS, SIDE, Thing, paint, shapes
-from twofold.data.embedded.classification import MOODS, moods
+from twofold.data.embedded.classification import WORDINGS, moods
 from twofold.data.embedded.lm import stories
 from twofold.data.embedded.ner import news
-from twofold.data.embedded.pos import parts_of_speech, past, several, third
+from twofold.data.embedded.pos import parts_of_speech, past, plural, third_person
 from twofold.data.embedded.qa import biographies
 from twofold.data.embedded.retrieval import help_pages
 from twofold.data.embedded.summarization import match_reports
-from twofold.data.embedded.translation import ACTIONS, OBJECTS, PEOPLE, english_to_german, phrase
-from twofold.data.examples import SPLITS
+from twofold.data.embedded.translation import OBJECTS, PEOPLE, VERBS, english_to_german, phrase
+from twofold.data.examples import SPLITS, Splits
+from twofold.data.goals import goals
 from twofold.data.grammar import seeded, share
 
 SETS = {
@@ -66,6 +68,28 @@ class TestEverySet:
             SETS[name](0, 1, -1, 1)
 
 
+# Runs and experiments are known by the digests of their data, so an embedded set never changes unintended.
+DIGESTS = {
+    "goals": "5ffa8d1e54dee601",
+    "lm": "1433e6fcfa80774d",
+    "translation": "b45cce1764183375",
+    "summarization": "6952ccaaf0899d50",
+    "qa": "363bd1cfe0b2362f",
+    "classification": "aa223d2feafe5c5e",
+    "ner": "b3c5a46c7f455c67",
+    "pos": "ff76f96f1bf61d65",
+    "retrieval": "08a7358d9a576515",
+    "documents": "87272414e8eaf6d8",
+    "captioning": "468ba9bccd288693",
+}
+
+
+@pytest.mark.parametrize("name", DIGESTS)
+def test_embedded_sets_are_the_same_to_the_byte(name):
+    others = {"goals": goals, "captioning": shapes, "documents": lambda: Splits(help_pages().documents, [], [])}
+    assert digest_of_examples((SETS | others)[name]()) == DIGESTS[name]
+
+
 def test_a_set_that_runs_dry():
     with pytest.raises(ValueError, match="dev must be smaller: digits has not 7 examples that differ"):
         draw_splits("digits", 0, (5, 7, 0), lambda split, place, rng: str(rng.randrange(10)), str)
@@ -82,7 +106,7 @@ def test_verb_and_object_of_test_never_met_before():
         found = set()
         for pair in pairs:
             words = re.findall(r"\w+", pair.source.lower())
-            verbs = [v.base for v in ACTIONS if {v.base, v.third, v.participle} & set(words)]
+            verbs = [v.base for v in VERBS if {v.base, v.third, v.participle} & set(words)]
             things = [noun.english for noun in OBJECTS if noun.english in words]
             # The object is the last noun but for "in front of the house".
             found.add((verbs[0], max(things, key=lambda noun: len(words) - words[::-1].index(noun))))
@@ -148,7 +172,7 @@ def test_answers_stand_where_they_say():
 
 def test_moods_are_equally_common():
     counts = Counter(message.label for message in moods().train)
-    assert set(counts) == set(MOODS)
+    assert set(counts) == set(WORDINGS)
     assert set(counts.values()) == {400}
 
 
@@ -186,7 +210,12 @@ def test_every_word_has_a_part_of_speech():
 
 
 def test_forms_of_words():
-    assert [third(verb) for verb in ("walk", "watch", "carry", "play")] == ["walks", "watches", "carries", "plays"]
+    assert [third_person(verb) for verb in ("walk", "watch", "carry", "play")] == [
+        "walks",
+        "watches",
+        "carries",
+        "plays",
+    ]
     assert [past(verb) for verb in ("walk", "dance", "carry", "play", "see")] == [
         "walked",
         "danced",
@@ -194,7 +223,7 @@ def test_forms_of_words():
         "played",
         "saw",
     ]
-    assert [several(noun) for noun in ("dog", "child", "watch")] == ["dogs", "children", "watches"]
+    assert [plural(noun) for noun in ("dog", "child", "watch")] == ["dogs", "children", "watches"]
 
 
 def test_every_query_has_its_page():

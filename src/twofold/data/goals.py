@@ -16,25 +16,63 @@ How the splits differ, by a rule that is fixed before anything is drawn:
 from functools import cache
 from random import Random
 
-from twofold.data.assistant.home import HOME
-from twofold.data.assistant.media import MEDIA
-from twofold.data.assistant.outside import DEV_ONLY, KNOWN, OUTSIDE_LEXICON, TEST_ONLY
-from twofold.data.assistant.phone import PHONE
-from twofold.data.assistant.values import LEXICON
-from twofold.data.assistant.world import WORLD
+from twofold.data.assistant import numbers
+from twofold.data.content import content, entries, lines, sources
 from twofold.data.drawing import draw_splits
 from twofold.data.examples import Splits, Utterance
-from twofold.data.grammar import Spoken, lines, portion, shuffled, wordings
-from twofold.data.speech import politely, written
+from twofold.data.grammar import Lexicon, Made, Spoken, hashed_wordings, portion, shuffled
+from twofold.data.speech import written
 
-TEMPLATES = {goal: lines(text) for goal, text in (HOME | MEDIA | PHONE | WORLD).items()}
 OUT_OF_SCOPE = 0.12
+UNITS = [
+    pair
+    for dimension in ("length", "weight", "volume", "heat")
+    for pair in ((dimension, f"imperial_{dimension}"), (f"imperial_{dimension}", dimension))
+]
+
+
+def with_units(template: str) -> str:
+    """A template with {from_unit} and {to_unit} as a choice of dimension and direction; others as they are."""
+    if "{from_unit}" not in template:
+        return template
+    dash, command = ("- ", template[2:]) if template.startswith("- ") else ("", template)
+    options = [
+        command.replace("{from_unit}", f"{{from_unit:{source}}}").replace("{to_unit}", f"{{to_unit:{target}}}")
+        for source, target in UNITS
+    ]
+    return f"{dash}[{'|'.join(options)}]"
+
+
+TEMPLATES = {
+    goal: [with_units(template) for template in lines(text)]
+    for name in ("home", "media", "phone", "world")
+    for goal, text in content(f"assistant/{name}").items()
+}
+VALUES = content("assistant/values")
+CITIES, SONGS = (entries(VALUES["open"][kind]) for kind in ("city", "song"))
+NUMBERS = (
+    numbers.time,
+    numbers.day,
+    numbers.calendar_date,
+    numbers.duration,
+    numbers.percent,
+    numbers.level,
+    numbers.degrees,
+    numbers.amount,
+    numbers.count,
+    numbers.quantity,
+    numbers.seconds,
+    numbers.span,
+)
+LEXICON = Lexicon(sources(VALUES) | {number.__name__: Made(number) for number in NUMBERS})
+OUTSIDE = content("assistant/outside")
+OUTSIDE_LEXICON = Lexicon(sources(OUTSIDE))
 
 
 @cache
 def wordings_of(goal: str) -> list[str]:
-    """What can be said for a goal, values left open, in an order that nobody chose. "- ": not a command."""
-    return shuffled([wording for template in TEMPLATES[goal] for wording in wordings(template)])
+    """What can be said for a goal, values left open, in the order of their hashes. "- ": not a command."""
+    return hashed_wordings(TEMPLATES[goal])
 
 
 def goals(seed: int = 0, train: int = 7000, dev: int = 1000, test: int = 1500) -> Splits[Utterance]:
@@ -42,7 +80,7 @@ def goals(seed: int = 0, train: int = 7000, dev: int = 1000, test: int = 1500) -
     names = list(TEMPLATES)
 
     def make(split: str, place: int, rng: Random) -> Utterance:
-        # Goals take turns, so that every one is equally common; what is out of scope comes in between.
+        # Goals take turns, so that each is equally common; utterances out of scope come in between.
         outside = int((place + 1) * OUT_OF_SCOPE) > int(place * OUT_OF_SCOPE)
         goal = None if outside else names[place % len(names)]
         spoken = written(_outside(split, rng) if goal is None else _inside(goal, split, rng), rng)
@@ -56,13 +94,21 @@ def _inside(goal: str, split: str, rng: Random) -> Spoken:
     wording = rng.choice(portion(wordings_of(goal), "train" if familiar else split))
     if wording.startswith("- "):
         return LEXICON.say(wording[2:], rng, split)
-    return LEXICON.say(politely(wording, rng, split), rng, split)
+    return LEXICON.say(_politely(wording, rng, split), rng, split)
+
+
+def _politely(command: str, rng: Random, split: str) -> str:
+    """A command with something polite around it, every other time. Test has phrases that train lacks, and train's."""
+    if rng.random() < 0.5:
+        return command
+    return rng.choice(portion(VALUES["polite"], split if rng.random() < 0.5 else "train")).format(command)
 
 
 def _outside(split: str, rng: Random) -> Spoken:
-    own = {"train": {}, "dev": DEV_ONLY, "test": TEST_ONLY}[split]
-    if own and rng.random() < 0.5:
-        template = rng.choice(lines(own[rng.choice(sorted(own))]))
+    families = OUTSIDE.get(f"{split}_only")
+    if families and rng.random() < 0.5:
+        template = rng.choice(lines(families[rng.choice(sorted(families))]))
     else:
-        template = rng.choice(portion(shuffled(lines(KNOWN[rng.choice(sorted(KNOWN))])), split))
+        families = OUTSIDE["every_split"]
+        template = rng.choice(portion(shuffled(lines(families[rng.choice(sorted(families))])), split))
     return OUTSIDE_LEXICON.say(f"<lead> {template}", rng, split)

@@ -10,7 +10,7 @@ drawn, so that a test sentence can be made of values that no training sentence h
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
@@ -109,6 +109,11 @@ def wordings(template: str) -> list[str]:
         return made
 
     return list(dict.fromkeys(re.sub(" +", " ", wording).strip() for wording in expand(parse(template))))
+
+
+def hashed_wordings(templates: Iterable[str]) -> list[str]:
+    """Every wording of some templates, in the order of their hashes."""
+    return shuffled([wording for template in templates for wording in wordings(template)])
 
 
 def kinds_of(template: str) -> set[str]:
@@ -259,13 +264,3 @@ class Lexicon:
             return self.sources[kind].draw(kind, rng, split)
 
         return say(template, rng, draw)
-
-
-def words(text: str) -> tuple[str, ...]:
-    """Entries written with commas between, on as many lines as it takes."""
-    return tuple(entry for part in text.split(",") if (entry := " ".join(part.split())))
-
-
-def lines(text: str) -> tuple[str, ...]:
-    """Entries written one a line."""
-    return tuple(line.strip() for line in text.splitlines() if line.strip())

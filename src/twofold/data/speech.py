@@ -1,48 +1,16 @@
-"""How a sentence is said and written down: polite forms, case, punctuation, typing errors. Slots keep their places."""
+"""How a sentence is written down: case, punctuation, typing errors. Slots keep their places."""
 
 import re
 from dataclasses import replace
 from random import Random
 
 from twofold.data.examples import Slot
-from twofold.data.grammar import Spoken, portion
+from twofold.data.grammar import Spoken
 
-# {} is the command. Train has the first 60 %, as everywhere.
-POLITE = (
-    "please {}",
-    "{} please",
-    "could you {}",
-    "can you {}",
-    "could you please {}",
-    "hey, {}",
-    "would you {}",
-    "i want you to {}",
-    "{}, thanks",
-    "ok, now {}",
-    "i'd like you to {}",
-    "can you {} for me",
-    "hi, can you please {}",
-    "quick, {}",
-    "{} if you can",
-    "i need you to {}",
-    "kindly {}",
-    "would you be so kind and {}",
-    "{}, thank you",
-    "do me a favour and {}",
-    "{} would you",
-    "it would be nice if you could {}",
-)
 QUESTION = re.compile(
     r"(what|whose?|when|where|why|how|which|is|are|am|does|did|will|can|could|would|any|have (i|you)|do (?!me|not))\b",
     re.I,
 )
-
-
-def politely(command: str, rng: Random, split: str) -> str:
-    """A command with something polite around it, every other time. Test has phrases that train lacks, and train's."""
-    if rng.random() < 0.5:
-        return command
-    return rng.choice(portion(POLITE, split if rng.random() < 0.5 else "train")).format(command)
 
 
 def written(spoken: Spoken, rng: Random) -> Spoken:

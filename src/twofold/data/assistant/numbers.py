@@ -2,23 +2,10 @@
 
 from random import Random
 
-from twofold.data.grammar import words
+from twofold.data.content import content, entries
 
-ONES = words(
-    """
-    zero, one, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve, thirteen, fourteen, fifteen,
-    sixteen, seventeen, eighteen, nineteen
-    """
-)
-TENS = words("zero, ten, twenty, thirty, forty, fifty, sixty, seventy, eighty, ninety")
-WEEKDAYS = words("Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday")
-MONTHS = words("January, February, March, April, May, June, July, August, September, October, November, December")
-ORDINALS = words(
-    """
-    first, second, third, fourth, fifth, sixth, seventh, eighth, ninth, tenth, eleventh, twelfth, thirteenth,
-    fourteenth, fifteenth, sixteenth, seventeenth, eighteenth, nineteenth, twentieth
-    """
-)
+WORDS = {name: entries(written) for name, written in content("assistant/numbers").items()}
+ONES, TENS, WEEKDAYS, MONTHS, ORDINALS = (WORDS[name] for name in ("ones", "tens", "weekdays", "months", "ordinals"))
 
 
 def spell(number: int) -> str:
@@ -42,13 +29,13 @@ def ordinal(day: int) -> str:
 
 def number(rng: Random, low: int, high: int, step: int = 1) -> str:
     """A number in digits or in words."""
-    found = rng.randrange(low, high + 1, step)
-    return str(found) if rng.random() < 0.6 else spell(found).replace("-", rng.choice("- "))
+    value = rng.randrange(low, high + 1, step)
+    return str(value) if rng.random() < 0.6 else spell(value).replace("-", rng.choice("- "))
 
 
 def percent(rng: Random) -> str:
-    said = number(rng, 5, 100, rng.choice([1, 5, 5]))
-    return said + (rng.choice([" percent", "%", " %"]) if said.isdigit() else " percent")
+    text = number(rng, 5, 100, rng.choice([1, 5, 5]))
+    return text + (rng.choice([" percent", "%", " %"]) if text.isdigit() else " percent")
 
 
 def level(rng: Random) -> str:
@@ -60,10 +47,10 @@ def degrees(rng: Random) -> str:
     if rng.random() < 0.2:
         return f"{rng.randrange(60, 80)}{rng.choice([' degrees fahrenheit', '°F', ' fahrenheit'])}"
     value = rng.randrange(15, 27)
-    said = (
+    text = (
         f"{value}{rng.choice(['.5', ''])}" if rng.random() < 0.5 else f"{spell(value)}{rng.choice(['', ' and a half'])}"
     )
-    return f"{said}{rng.choice([' degrees', ' degrees', '', ' celsius'])}"
+    return f"{text}{rng.choice([' degrees', ' degrees', '', ' celsius'])}"
 
 
 def amount(rng: Random) -> str:
@@ -110,7 +97,7 @@ def day(rng: Random) -> str:
     """A date that takes no "on": tomorrow, next friday."""
     if rng.random() < 0.45:
         return rng.choice(["today", "tomorrow", "tomorrow", "the day after tomorrow", "this weekend", "next week"])
-    return f"{rng.choice(['next', 'this', 'next', 'this coming'])} {_weekday(rng)}"
+    return f"{rng.choice(['next', 'this', 'next', 'this coming'])} {rng.choice(WEEKDAYS)}"
 
 
 def calendar_date(rng: Random) -> str:
@@ -119,7 +106,8 @@ def calendar_date(rng: Random) -> str:
     name = MONTHS[month]
     style = rng.randrange(8)
     if style < 3:
-        return _weekday(rng) if style else f"{_weekday(rng)} {rng.choice(['morning', 'evening', 'afternoon'])}"
+        weekday = rng.choice(WEEKDAYS)
+        return weekday if style else f"{weekday} {rng.choice(['morning', 'evening', 'afternoon'])}"
     if style == 3:
         return f"the {ordinal(of_month)} of {name}"
     if style == 4:
@@ -129,10 +117,6 @@ def calendar_date(rng: Random) -> str:
     if style == 6:
         return f"{of_month} {name[:3] if rng.random() < 0.4 else name}"
     return f"the {rng.choice(ORDINALS)} of {name}"
-
-
-def _weekday(rng: Random) -> str:
-    return rng.choice(WEEKDAYS)
 
 
 def seconds(rng: Random) -> str:

@@ -2,70 +2,19 @@
 
 from random import Random
 
+from twofold.data.content import content, entries, lines, sources
 from twofold.data.drawing import draw_splits
 from twofold.data.examples import Pair, Splits
-from twofold.data.grammar import Lexicon, Made, Open, Shared, lines, portion, share, words
+from twofold.data.grammar import Lexicon, Made, Shared, portion, share
 
-CLUBS = words(
-    """
-    Foxes, Owls, Rovers, Lanterns, Sailors, Bakers, Comets, Badgers, Harriers, Millers, Pilots, Otters, Ravens, Giants,
-    Weavers, Tigers
-    """
-)
-CITIES = words("Lisbon, Leeds, Lyon, Turin, Bergen, Gdansk, Porto, Graz, Ghent, Malaga, Aarhus, Cork, Basel, Split")
-NAMES = words(
-    "Silva, Novak, Jansen, Okafor, Meyer, Rossi, Larsen, Haddad, Kim, Dubois, Costa, Petrov, Nagy, Byrne, Sato, Eze"
-)
-OPENING = lines(
-    """
-    The {home} met the {away} in {city} on <day>.
-    On <day> the {away} came to {city} to play the {home}.
-    {city} saw a match between the {home} and the {away} on <day>.
-    It was <day> in {city}, and the {home} played the {away}.
-    The {away} were the guests of the {home} in {city}.
-    """
-)
-DETAIL = lines(
-    """
-    [Rain|Snow|Wind] made the pitch hard to play on.
-    Around {crowd} people watched.
-    {name} was shown a yellow card in minute {minute}.
-    {name} hit the post shortly before the break.
-    The keeper had a quiet afternoon.
-    The first half was <mood>.
-    Coach {name} was not available for comment.
-    The referee had to stop the game for [two|five|ten] minutes.
-    {name} left the pitch injured.
-    The second half was <mood>.
-    Supporters sang until minute {minute}.
-    """
-)
-RESULT = lines(
-    """
-    In the end it was {result} for the {winner}.
-    The {winner} won {result}.
-    After ninety minutes the score was {result} for the {winner}.
-    The {loser} lost {result}.
-    With a score of {result} the points went to the {winner}.
-    """
-)
-DRAW = lines(
-    """
-    In the end both sides had {goals} goals.
-    Nobody won: it ended {result}.
-    After ninety minutes the score was {result}.
-    The points were shared at {result}.
-    """
-)
-LEXICON = Lexicon(
-    {
-        "name": Shared(NAMES),
-        "crowd": Made(lambda rng: f"{rng.randrange(2, 60)},000"),
-        "minute": Made(lambda rng: str(rng.randrange(2, 90))),
-        "day": Shared(words("Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday")),
-        "mood": Open(words("slow, lively, full of mistakes, one to forget, fast, even, rough, noisy, nervous, dull")),
-    }
-)
+CONTENT = content("embedded/summarization")
+CLUBS, CITIES = (entries(CONTENT[name]) for name in ("clubs", "cities"))
+PARTS = {name: lines(text) for name, text in CONTENT["parts"].items()}
+SOURCES = {
+    **sources(CONTENT),
+    "crowd": Made(lambda rng: f"{rng.randrange(2, 60)},000"),
+    "minute": Made(lambda rng: str(rng.randrange(2, 90))),
+}
 
 
 def report(rng: Random, split: str) -> Pair:
@@ -80,18 +29,17 @@ def report(rng: Random, split: str) -> Pair:
     city = rng.choice(CITIES)
 
     facts = {"home": home, "away": away, "city": city, "winner": winner, "loser": loser, "result": result}
-    known = Lexicon(
-        LEXICON.sources | {name: Shared((value,)) for name, value in (facts | {"goals": str(ours)}).items()}
-    )
+    facts |= {"goals": str(ours)}
+    lexicon = Lexicon(SOURCES | {name: Shared((value,)) for name, value in facts.items()})
 
-    def tell(templates: tuple[str, ...], count: int = 1) -> list[str]:
-        options = portion(templates, "train" if rng.random() < 0.5 else split)
-        return [known.say(template, rng, split).text for template in rng.sample(options, min(count, len(options)))]
+    def sentences(part: str, count: int = 1) -> list[str]:
+        options = portion(PARTS[part], "train" if rng.random() < 0.5 else split)
+        return [lexicon.say(template, rng, split).text for template in rng.sample(options, min(count, len(options)))]
 
-    details = tell(DETAIL, rng.randrange(1, 4))
+    details = sentences("detail", rng.randrange(1, 4))
     # The result may stand anywhere but first.
-    details.insert(rng.randrange(len(details) + 1), *tell(DRAW if ours == theirs else RESULT))
-    text = " ".join([*tell(OPENING), *details])
+    details.insert(rng.randrange(len(details) + 1), *sentences("draw" if ours == theirs else "result"))
+    text = " ".join([*sentences("opening"), *details])
     if ours == theirs:
         return Pair(text, f"{home} and {away} draw {result} in {city}")
     verb = {1: "edge", 2: "beat"}.get(abs(ours - theirs), "thrash")

@@ -6,56 +6,12 @@ A verb and its object that occur together in test never do so in train or dev; e
 from dataclasses import dataclass
 from random import Random
 
+from twofold.data.content import content, lines
 from twofold.data.drawing import draw_splits
 from twofold.data.examples import Pair, Splits
-from twofold.data.grammar import share, words
+from twofold.data.grammar import share
 
-# English, German, gender.
-NOUNS = """
-dog Hund m, cat Katze f, child Kind n, woman Frau f, man Mann m, bird Vogel m, horse Pferd n, cow Kuh f, friend
-Freund m, teacher Lehrerin f, doctor Ärztin f, girl Mädchen n, king König m, queen Königin f, baker Bäcker m,
-sheep Schaf n, mouse Maus f, uncle Onkel m
-"""
-THINGS = """
-book Buch n, lamp Lampe f, ball Ball m, apple Apfel m, flower Blume f, car Auto n, chair Stuhl m, letter Brief
-m, picture Bild n, bag Tasche f, key Schlüssel m, coat Mantel m, bicycle Fahrrad n, cake Kuchen m, watch Uhr f,
-shirt Hemd n
-"""
-ADJECTIVES = """
-old alt, small klein, big groß, red rot, clever klug, young jung, green grün, beautiful schön, white weiß, new neu,
-black schwarz, strange seltsam
-"""
-# English base, third person and participle; German third person, participle and particle (- for none).
-VERBS = """
-see sees seen sieht gesehen -, find finds found findet gefunden -, love loves loved liebt geliebt -, carry
-carries carried trägt getragen -, buy buys bought kauft gekauft -, wash washes washed wäscht gewaschen -, paint
-paints painted malt gemalt -, need needs needed braucht gebraucht -, hear hears heard hört gehört -, pull pulls
-pulled zieht gezogen -, collect collects collected holt abgeholt ab, lift lifts lifted hebt aufgehoben auf, take
-takes taken nimmt mitgenommen mit, open opens opened macht aufgemacht auf, return returns returned gibt
-zurückgegeben zurück
-"""
-PLACES = (
-    ("in the kitchen", "in der Küche"),
-    ("in the garden", "im Garten"),
-    ("at the station", "am Bahnhof"),
-    ("in front of the house", "vor dem Haus"),
-    ("behind the church", "hinter der Kirche"),
-    ("at the lake", "am See"),
-)
-TIMES = (
-    ("today", "heute"),
-    ("now", "jetzt"),
-    ("every morning", "jeden Morgen"),
-    ("on Sunday", "am Sonntag"),
-    ("sometimes", "manchmal"),
-    ("in winter", "im Winter"),
-)
-OPENINGS = (
-    ("I know that", "ich weiß, dass"),
-    ("we think that", "wir denken, dass"),
-    ("she says that", "sie sagt, dass"),
-    ("it is nice that", "es ist schön, dass"),
-)
+CONTENT = content("embedded/translation")
 DEFINITE = {"m": "der", "f": "die", "n": "das"}
 
 
@@ -76,10 +32,10 @@ class Verb:
     particle: str
 
 
-PEOPLE = [Noun(*entry.split()) for entry in words(NOUNS)]
-OBJECTS = [*PEOPLE, *(Noun(*entry.split()) for entry in words(THINGS))]
-QUALITIES = [tuple(entry.split()) for entry in words(ADJECTIVES)]
-ACTIONS = [Verb(*entry.replace("-", "").split(), *([""] if entry.endswith("-") else [])) for entry in words(VERBS)]
+PEOPLE, THINGS = ([Noun(*line.split()) for line in lines(CONTENT[name])] for name in ("people", "things"))
+OBJECTS = [*PEOPLE, *THINGS]
+ADJECTIVES = [line.split() for line in lines(CONTENT["adjectives"])]
+VERBS = [Verb(*line.split()) for line in lines(CONTENT["verbs"])]
 
 
 def phrase(noun: Noun, rng: Random, case: str) -> tuple[str, str]:
@@ -96,7 +52,7 @@ def phrase(noun: Noun, rng: Random, case: str) -> tuple[str, str]:
         ending = "en" if masculine_object else {"m": "er", "f": "e", "n": "es"}[noun.gender]
     if rng.random() < 0.5:
         return _english(article, noun.english), f"{german} {noun.german}"
-    quality, eigenschaft = rng.choice(QUALITIES)
+    quality, eigenschaft = rng.choice(ADJECTIVES)
     return _english(article, f"{quality} {noun.english}"), f"{german} {eigenschaft}{ending} {noun.german}"
 
 
@@ -107,16 +63,16 @@ def _english(article: str, rest: str) -> str:
 def sentence(rng: Random, split: str) -> Pair:
     """One sentence of one of six shapes."""
     while True:
-        verb, thing = rng.choice(ACTIONS), rng.choice(OBJECTS)
+        verb, thing = rng.choice(VERBS), rng.choice(OBJECTS)
         if share(f"{verb.base} {thing.english}") == split:
             break
     who = rng.choice([noun for noun in PEOPLE if noun != thing])
     subject, subjekt = phrase(who, rng, "nominative")
     target, objekt = phrase(thing, rng, "accusative")
-    where, wo = rng.choice(PLACES) if rng.random() < 0.4 else ("", "")
-    when, wann = rng.choice(TIMES)
-    opening, anfang = rng.choice(OPENINGS)
-    finite, particle = verb.german, verb.particle
+    where, wo = rng.choice(CONTENT["places"]) if rng.random() < 0.4 else ("", "")
+    when, wann = rng.choice(CONTENT["times"])
+    opening, anfang = rng.choice(CONTENT["openings"])
+    finite, particle = verb.german, verb.particle.strip("-")
     shapes = [
         (f"{subject} {verb.third} {target} {where}.", f"{subjekt} {finite} {objekt} {wo} {particle}."),
         (
