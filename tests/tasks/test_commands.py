@@ -133,7 +133,7 @@ def test_an_action_that_fails_loses_no_line(way, goal_run, tmp_path, monkeypatch
     [
         (["train", "cooking"], "unknown task 'cooking'; there are: goals"),
         (["train", "goals", "--size", "huge"], "size"),
-        (["train", "goals", "--steps", "0"], "steps must be at least 1, got 0"),
+        (["train", "goals", "--steps", "0"], "steps must be a whole number from 1"),
         (["train", "goals", "--data", "nowhere/at/all"], "nowhere/at/all"),
         (["train", "goals", "--frobnicate"], "frobnicate"),
         (["train", "goals", "--out", "RUN", "--resume"], "has no run to resume"),

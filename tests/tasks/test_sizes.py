@@ -28,7 +28,7 @@ def test_heads_share_the_width_evenly():
 
 @pytest.mark.parametrize("name", ["width", "layers", "heads"])
 def test_measures_are_at_least_one(name):
-    with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
+    with pytest.raises(ValueError, match=f"^{name} must be a whole number from 1 to .*, got 0"):
         ModelOptions(**{name: 0})
 
 
@@ -36,7 +36,7 @@ def test_measures_are_at_least_one(name):
 def test_dropouts_leave_something(name):
     config = sized(DecoderConfig, ModelOptions(**{name: 0.3}), 100)
     assert (config.hidden_dropout, config.attention_dropout) == ((0.3, 0.0) if name == "dropout" else (0.1, 0.3))
-    with pytest.raises(ValueError, match=f"{name} must be from 0 to below 1, got 1"):
+    with pytest.raises(ValueError, match=f"^{name} must be a number of at least 0 and below 1, got 1"):
         ModelOptions(**{name: 1.0})
 
 

@@ -148,7 +148,7 @@ def test_files_of_unequal_length_are_refused(tmp_path):
 
 
 def test_beams_must_be_some():
-    with pytest.raises(ValueError, match="beams must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="beams must be a whole number from 1"):
         TranslationChoices(beams=0)
 
 

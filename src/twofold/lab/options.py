@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
+from twofold.checked import Count, above, at_most, check_fields, checked
 from twofold.lab.arms import ARMS, Arm
-from twofold.lab.records import is_number
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.runs import task_class
 from twofold.tasks.sizes import measures
@@ -38,36 +37,30 @@ FIXED = frozenset(
 )
 # After the name of an arm whose feed-forward keeps its width instead of being fitted to equal parameters.
 RAW = ":raw"
-# A whole number above this is almost certainly a typo, and more than some of torch's functions take.
-MOST = 2**31
 # Times the training length that a text is read over.
 MOST_TIMES = 1024
-KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Own:
     """Options of a comparison rather than of model or training."""
 
-    looks: int = 10
+    looks: Count = 10
     """Looks at the dev split in a run."""
     test: bool = False
     """Read the test split at the end of every run that is compared."""
     lengths: tuple[float, ...] = ()
     """How many times the training length runs that are compared are scored over as well, at their end."""
-    share: float = 1.0
+    share: Annotated[float, above(0), at_most(1)] = 1.0
     """Share of the training split that is learned from, always the same examples."""
 
     def __post_init__(self) -> None:
-        if self.looks < 1:
-            raise ValueError(f"looks must be at least 1, got {self.looks}")
+        check_fields(self)
         fits = all(1 <= times <= MOST_TIMES and times == int(times) for times in self.lengths)
         if not fits or len(set(self.lengths)) < len(self.lengths):
             raise ValueError(
                 f"lengths must be different whole numbers from 1 to {MOST_TIMES}, got {list(self.lengths)}"
             )
-        if not 0 < self.share <= 1:
-            raise ValueError(f"share must be above 0 and at most 1, got {self.share}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +80,7 @@ def options_of(task: str, size: Mapping[str, Any]) -> Options:
     owners = {"model": ModelOptions, "settings": Settings, "own": Own} | (
         {"choices": kind.Choices} if kind.Choices else {}
     )
-    hints = {owner: get_type_hints(made) for owner, made in owners.items()}
+    hints = {owner: get_type_hints(made, include_extras=True) for owner, made in owners.items()}
     names = sorted(set().union(*hints.values()) - FIXED)
     given: dict[str, dict[str, Any]] = {owner: {} for owner in (*owners, "choices")}
     for name, value in size.items():
@@ -95,7 +88,7 @@ def options_of(task: str, size: Mapping[str, Any]) -> Options:
             what = f"option {name!r} is set by the comparison itself" if name in FIXED else f"unknown option {name!r}"
             raise ValueError(f"{what}; there are: {', '.join(names)}")
         owner = next(owner for owner, hint in hints.items() if name in hint)
-        given[owner][name] = _of_kind(name, value, hints[owner][name])
+        given[owner][name] = checked(f"option {name}", value, hints[owner][name])
     if kind.Choices:
         # What is wrong with them is found now.
         kind.Choices(**given["choices"])
@@ -130,24 +123,3 @@ def arm_of(name: str) -> tuple[Arm, bool]:
             f"there are, each with {RAW} or without: {', '.join(ARMS)}"
         )
     return ARMS[plain], ARMS[plain].can_match and not name.endswith(RAW)
-
-
-def _of_kind(name: str, value: Any, hint: Any) -> Any:
-    """The value of an option, as what its type hint wants."""
-    # None is what an option is where it is left out.
-    [kind] = [one for one in (get_args(hint) if isinstance(hint, UnionType) else (hint,)) if one is not type(None)]
-    if get_origin(kind) is Literal:
-        expected, fits = f"one of {', '.join(get_args(kind))}", value in get_args(kind)
-    elif get_origin(kind) is tuple:
-        expected, fits = "a list of numbers", isinstance(value, list | tuple) and all(map(is_number, value))
-        value = tuple(value) if fits else value
-    elif kind is float:
-        expected, fits = KINDS[float], is_number(value)
-        value = float(value) if fits else value
-    else:
-        expected, fits = KINDS[kind], type(value) is kind
-        if fits and kind is int and abs(value) > MOST:
-            expected, fits = f"at most {MOST:,}", False
-    if not fits:
-        raise ValueError(f"option {name} must be {expected}, got {value!r:.60}")
-    return value

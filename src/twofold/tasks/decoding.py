@@ -1,51 +1,34 @@
 """How tokens are chosen one after the other. Imports nothing: a command reads it for help."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-# Scores are divided by the temperature; by far less than this they become endless.
-LEAST_TEMPERATURE = 1e-3
+from twofold.checked import Seed, above, at_most, check_fields, within
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decoding:
-    """How to write: the likeliest token each time, the best of several beams, or by chance."""
+    """How to write: the likeliest token each time, beam search, or sampling."""
 
-    beams: int = 1
-    """Beginnings that are kept at every step; 1 is greedy."""
-    temperature: float | None = None
-    """Draw by chance: below 1 keeps to the likely, above 1 dares more."""
-    top_k: int | None = None
+    beams: Annotated[int, within(1, 256)] = 1
+    """Beams kept at every step; 1 is greedy."""
+    temperature: Annotated[float, within(1e-3, 1000)] | None = None
+    """Sample: below 1 keeps to the likely tokens, above 1 takes unlikely ones more often."""
+    top_k: Annotated[int, within(1, 1_000_000)] | None = None
     """Draw among so many tokens at most."""
-    top_p: float | None = None
+    top_p: Annotated[float, above(0), at_most(1)] | None = None
     """Draw among the likeliest tokens that together have this probability."""
-    min_p: float | None = None
+    min_p: Annotated[float, above(0), at_most(1)] | None = None
     """Draw among tokens that are at least so likely, as a share of the likeliest."""
-    max_new_tokens: int = 200
+    max_new_tokens: Annotated[int, within(1, 100_000)] = 200
     """Longest text, in tokens."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of what is drawn."""
 
     def __post_init__(self) -> None:
-        for name in ("beams", "top_k", "max_new_tokens"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
-        if self.temperature is not None and not LEAST_TEMPERATURE <= self.temperature < float("inf"):
-            raise ValueError(
-                f"temperature must be finite and at least {LEAST_TEMPERATURE} (without it nothing is drawn), "
-                f"got {self.temperature}"
-            )
-        for name in ("top_p", "min_p"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value <= 1:
-                raise ValueError(f"{name} must be above 0 and at most 1, got {value}")
-        if self.seed < 0:
-            raise ValueError(f"seed must be at least 0, got {self.seed}")
-        if self.seed >= 2**64:
-            raise ValueError(f"seed must be below 2**64, got {self.seed}")
+        check_fields(self)
         if self.beams > 1 and self.is_random:
-            raise ValueError(f"beams must be 1 where tokens are drawn by chance, got {self.beams}")
+            raise ValueError(f"beams must be 1 where tokens are sampled, got {self.beams}")
 
     @property
     def is_random(self) -> bool:

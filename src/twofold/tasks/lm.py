@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from twofold.checked import at_most, check_fields, within
 from twofold.data.embedded.lm import stories
 from twofold.data.examples import Splits
 from twofold.data.hub import is_hub
@@ -52,14 +53,13 @@ class LanguageChoices:
 
     tokenization: Literal["char", "word", "bpe"] = "char"
     """What a token is: a character, a word, or a byte pair."""
-    vocabulary: int = 8192
+    vocabulary: Annotated[int, at_most(1_000_000)] = 8192
     """Most tokens, of words or byte pairs. Words beyond are unknown."""
-    context_length: int = 256
+    context_length: Annotated[int, within(4, 1_000_000)] = 256
     """Most tokens that the model reads at once."""
 
     def __post_init__(self) -> None:
-        if self.context_length < 4:
-            raise ValueError(f"context_length must be at least 4, got {self.context_length}")
+        check_fields(self)
         check_vocabulary(self.tokenization, self.vocabulary)
 
 

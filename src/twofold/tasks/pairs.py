@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from twofold.checked import at_most, check_fields, within
 from twofold.data.examples import Pair
 from twofold.data.vocabulary import check_vocabulary, train_tokenizer
 from twofold.models.configs import Seq2SeqConfig
@@ -26,16 +27,15 @@ LONGEST = 512
 class PairChoices:
     """How texts are read and written."""
 
-    vocabulary: int = 4096
+    vocabulary: Annotated[int, at_most(1_000_000)] = 4096
     """Most tokens, byte pairs of both sides together."""
-    beams: int = 1
+    beams: Annotated[int, within(1, 256)] = 1
     """Beginnings kept at every step when the model is scored or predicts; 1 is greedy, more is slower and better."""
     copies: bool = False
     """Let a transformer copy tokens of the source: for names that training never showed."""
 
     def __post_init__(self) -> None:
-        if self.beams < 1:
-            raise ValueError(f"beams must be at least 1, got {self.beams}")
+        check_fields(self)
         check_vocabulary("bpe", self.vocabulary)
 
 
