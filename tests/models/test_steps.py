@@ -6,9 +6,8 @@ from transformers import DynamicCache, StaticCache
 
 from tests.models import test_decoder
 from tests.models.test_decoder import tokens
-from twofold.attention import Kind
+from twofold.attention import Kind, own_slots
 from twofold.kernels import decode
-from twofold.models import layers
 
 
 @pytest.fixture
@@ -27,8 +26,8 @@ def kernel(monkeypatch):
             calls.append(arguments[5])
         return decode.attend_filled(*arguments)
 
-    monkeypatch.setattr(layers, "serves_step", serves)
-    monkeypatch.setattr(layers, "attend_filled", attend)
+    monkeypatch.setattr(own_slots, "serves_step", serves)
+    monkeypatch.setattr(own_slots, "attend_filled", attend)
     return calls
 
 
@@ -128,7 +127,7 @@ def test_steps_on_a_gpu(kind, cache, monkeypatch):
         calls.append(arguments[5])
         return decode.attend_filled(*arguments)
 
-    monkeypatch.setattr(layers, "attend_filled", listening)
+    monkeypatch.setattr(own_slots, "attend_filled", listening)
     past, found = cache_of(cache, made.config), []
     with torch.no_grad():
         full = made.float()(ids, use_cache=False).logits

@@ -1,10 +1,8 @@
 """The parts of a transformer layer: split attention over transformers' caches, feed-forward, norms, the layer."""
 
 from functools import partial
-from inspect import signature
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, EncoderDecoderCache
@@ -13,10 +11,10 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from twofold.attention.cache import KeyValues
 from twofold.attention.cross import CrossAttention
 from twofold.attention.heads import split
+from twofold.attention.own_slots import place_own_slots, update_cache
 from twofold.attention.rotary import Turn
-from twofold.attention.split import HeadNorm, Projected, SplitSelfAttention
+from twofold.attention.split import HeadNorm, SplitSelfAttention
 from twofold.kernels.api import split_attention, split_attention_weights
-from twofold.kernels.decode import attend_filled, serves_step
 from twofold.models.configs import GATED
 
 
@@ -55,63 +53,30 @@ class SelfAttention(SplitSelfAttention):
         packed: what continuous batching says of its one row of many sequences, its paged cache included.
         """
         new = self.project(x, turn)
-        T, key, value = x.shape[1], new.key, new.value
-        mask, slots = attention_mask, None
-        if packed is not None:
-            key, value, slots = _paged(new, packed, self.layer_idx)
-        elif past_key_values is not None:
-            # Read before the update, and copied: a static cache counts in place.
-            seen = past_key_values.get_seq_length(self.layer_idx)
-            seen = seen.clone() if isinstance(seen, Tensor) else seen
-            key, value = past_key_values.update(key, value, self.layer_idx)
-            # A cache that grows has the new tokens last, where `split_attention` looks for own slots.
-            if key.shape[2] > T and (isinstance(seen, Tensor) or seen < key.shape[2] - T):
-                slots = seen + torch.arange(T, device=x.device)
-            if not output_attentions and self._steps(new.query, key, value, mask, slots):
-                own_key = new.key if new.self_key is None else new.self_key
-                own_value = new.value if new.self_value is None else new.self_value
-                length = key.shape[2] - 1 if slots is None else slots
-                out = attend_filled(new.query, own_key, own_value, key, value, length, mask)
-                return self.joined(out, new, x), None
-            if slots is not None and mask is None:
-                mask = (torch.arange(key.shape[2], device=x.device) <= slots[:, None])[None, None]
-        self_key, self_value = new.self_key, new.self_value
-        if slots is not None and mask is not None and T == 1 and packed is None and not output_attentions:
-            mask = _own_slot_last(mask, slots)
-            # What the last column holds is not the own pair, so that is named even where nothing is split.
-            self_key = new.key if self_key is None else self_key
-            self_value = new.value if self_value is None else self_value
-        elif slots is not None and mask is not None:
-            mask = _new_columns_last(mask, slots)
-            key, value = torch.cat([key, new.key], dim=2), torch.cat([value, new.value], dim=2)
-        options: dict[str, Any] = {
-            "attn_mask": mask,
-            "is_causal": self.is_causal and mask is None,
-            "enable_gqa": self.heads != self.kv_heads,
-        }
+        cache = past_key_values if packed is None else packed["cache"]
+        cached = update_cache(cache, new.key, new.value, self.layer_idx, packed)
+        dropout = self.dropout if self.training else 0.0
+        # Without a cache there is nothing to step over.
+        may_step = cache is not None and self.attend is split_attention and dropout == 0
+        call = place_own_slots(
+            new.query,
+            new.self_key,
+            new.self_value,
+            cached,
+            attention_mask,
+            shows_weights=output_attentions,
+            may_step=may_step,
+        )
         weights = None
         if output_attentions:
             check_shown(self)
-            weights = split_attention_weights(new.query, key, self_key, **options)
-            if slots is not None:
-                weights = weights[..., :-T].index_copy(-1, slots, weights[..., -T:])
-        dropout = self.dropout if self.training else 0.0
-        out = self.attend(new.query, key, value, self_key, self_value, dropout_p=dropout, **options)
+            options = call.options(is_causal=self.is_causal)
+            weights = call.by_slot(split_attention_weights(call.query, call.key, call.self_key, **options))
+        out = call.attend(self.attend, is_causal=self.is_causal, dropout=dropout)
         return self.joined(out, new, x), weights
 
     def start(self) -> None:
         """Set the parameters that a variant adds, after its parts and `init` have been drawn; here there are none."""
-
-    def _steps(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, slots: Tensor | None) -> bool:
-        """Whether one token meets its cache in the kernel of a step, which reads only what is filled."""
-        is_split = self.self_key is not None or self.self_value is not None
-        return (
-            # torch's own attention serves where nothing is split and nothing is left out.
-            (is_split or slots is not None)
-            and self.attend is split_attention
-            and not (self.training and self.dropout > 0)
-            and serves_step(query, key, value, mask)
-        )
 
 
 def check_shown(layer: SplitSelfAttention) -> None:
@@ -138,43 +103,6 @@ def record_attention(config: Any, attention_class: type[SelfAttention]) -> None:
             f"attention_part, got {attention_class.__name__}"
         )
     config.attention_part = name
-
-
-def _own_slot_last(mask: Tensor, slot: Tensor) -> Tensor:
-    """For one query over a cache of fixed size: its own slot is hidden, and the last column stands for it.
-
-    The last column's key is nobody's yet, or the query's own, and the own pair comes in its place anyway.
-    """
-    columns = torch.arange(mask.shape[-1], device=mask.device)
-    own = mask.index_select(-1, slot)
-    hidden = mask & (columns != slot) if mask.dtype == torch.bool else mask.masked_fill(columns == slot, -torch.inf)
-    return torch.where(columns == columns[-1], own, hidden)
-
-
-def _new_columns_last(mask: Tensor, slots: Tensor) -> Tensor:
-    """For several queries over a cache that has them anywhere: their slots are hidden there and appended at the end."""
-    is_new = torch.zeros(mask.shape[-1], dtype=torch.bool, device=mask.device).index_fill(0, slots, True)
-    hidden = mask & ~is_new if mask.dtype == torch.bool else mask.masked_fill(is_new, -torch.inf)
-    return torch.cat([hidden, mask.index_select(-1, slots)], dim=-1)
-
-
-def _paged(new: Projected, packed: dict[str, Any], layer_idx: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Keys and values of all sequences of a packed row, and the slot of every query among them."""
-    told = dict(packed)
-    cache = told.pop("cache")
-    names: dict[str, Any] = {"key_states": new.key, "value_states": new.value, "layer_idx": layer_idx}
-    if "read_index" in signature(cache.update).parameters:
-        # Before transformers 5.22, tokens came first.
-        key, value = cache.update(**names, read_index=told["read_index"], write_index=told["write_index"])
-        key, value = key.transpose(0, 1)[None], value.transpose(0, 1)[None]
-    else:
-        key, value = cache.update(**names, kwargs=told)
-    # A sequence's queries are its last keys. Queries beyond the last sequence are padding, whose output nobody reads.
-    query_ends, key_ends = told["cu_seq_lens_q"], told["cu_seq_lens_k"]
-    queries = torch.arange(new.query.shape[2], device=key.device)
-    sequence = torch.searchsorted(query_ends[1:].contiguous(), queries, right=True).clamp(max=len(query_ends) - 2)
-    slots = key_ends[sequence + 1] - (query_ends[sequence + 1] - queries)
-    return key, value, slots.clamp(0, key.shape[2] - 1).long()
 
 
 class CachedCrossAttention(CrossAttention):
