@@ -56,11 +56,11 @@ def test_an_adapter_in_a_projections_place_is_called():
     torch.testing.assert_close(layer.project(x).value.transpose(1, 2).flatten(-2), 2 * x @ layer.value.weight.T)
 
 
-def test_a_turn_made_once_serves_every_layer():
+def test_a_rotary_table_computed_once_serves_every_layer():
     layer, x = made(rotary=Rotary(width=6)), torch.randn(2, 7, 24, dtype=torch.float64)
     positions = torch.arange(3, 10)
-    turn = layer.rotary.at(positions, torch.float64)
-    torch.testing.assert_close(layer.project(x, turn), layer.project(x, positions), atol=0, rtol=0)
+    rotary_table = layer.rotary.at(positions, torch.float64)
+    torch.testing.assert_close(layer.project(x, rotary_table), layer.project(x, positions), atol=0, rtol=0)
 
 
 @pytest.mark.usefixtures("_in_one_product")
@@ -98,8 +98,8 @@ def test_a_cache_holds_no_more_than_keys_and_values():
 
 
 @pytest.mark.parametrize("positions", [torch.arange(1), torch.arange(14).view(2, 7)], ids=["too short", "two rows"])
-def test_a_turn_that_does_not_fit_is_refused(positions):
+def test_a_rotary_table_of_another_shape_is_refused(positions):
     layer = made()
-    turn = Rotary(width=6).at(positions, torch.float64)
-    with pytest.raises(ValueError, match="a Turn for x must have shape"):
-        layer.project(torch.randn(1, 7, 24, dtype=torch.float64), turn)
+    rotary_table = Rotary(width=6).at(positions, torch.float64)
+    with pytest.raises(ValueError, match="positions as a RotaryTable must have shape"):
+        layer.project(torch.randn(1, 7, 24, dtype=torch.float64), rotary_table)

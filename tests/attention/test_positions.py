@@ -30,8 +30,10 @@ def test_moving_by_delta_is_a_rotation_of_every_pair(delta):
     moved = sinusoidal(positions + delta, width).double().unflatten(-1, (-1, 2))
     angle = delta * 10_000.0 ** (-torch.arange(0, width, 2).double() / width)
     sine, cosine = code[..., 0], code[..., 1]
-    turned = torch.stack([sine * angle.cos() + cosine * angle.sin(), cosine * angle.cos() - sine * angle.sin()], dim=-1)
-    torch.testing.assert_close(turned, moved, atol=1e-6, rtol=0)
+    rotated = torch.stack(
+        [sine * angle.cos() + cosine * angle.sin(), cosine * angle.cos() - sine * angle.sin()], dim=-1
+    )
+    torch.testing.assert_close(rotated, moved, atol=1e-6, rtol=0)
 
 
 def test_long_positions_stay_exact():
@@ -77,8 +79,8 @@ def test_learned_positions_do_not_count_backwards():
 
 
 def test_double_precision_positions():
-    turn = Rotary(width=4).at(torch.tensor([1_000_003]), torch.float64)
-    torch.testing.assert_close(turn.cos[0, 0].item(), math.cos(1_000_003), atol=1e-9, rtol=0)
+    rotary_table = Rotary(width=4).at(torch.tensor([1_000_003]), torch.float64)
+    torch.testing.assert_close(rotary_table.cos[0, 0].item(), math.cos(1_000_003), atol=1e-9, rtol=0)
     code = SinusoidalPositions(4)(torch.zeros(1, 1, 4, dtype=torch.float64), start=3)
     torch.testing.assert_close(code[0, 0, 0].item(), math.sin(3), atol=1e-15, rtol=0)
 
@@ -111,8 +113,8 @@ def test_rotary_scores_depend_on_the_distance_alone():
 
 def test_rotary_keeps_lengths_unless_scaled():
     x = torch.randn(2, 3, 9, 8)
-    turned = Rotary(width=8).at(torch.arange(9), x.dtype)(x)
-    torch.testing.assert_close(turned.norm(dim=-1), x.norm(dim=-1))
+    rotated = Rotary(width=8).at(torch.arange(9), x.dtype)(x)
+    torch.testing.assert_close(rotated.norm(dim=-1), x.norm(dim=-1))
     scaled = Rotary(width=8, scaling=Yarn(factor=4.0, original_length=32)).at(torch.arange(9), x.dtype)(x)
     torch.testing.assert_close(scaled.norm(dim=-1), x.norm(dim=-1) * (0.1 * math.log(4) + 1))
 

@@ -127,7 +127,7 @@ def test_alibi_is_a_mask():
         torch.testing.assert_close(step, near[:, t : t + 1])
 
 
-def test_explicit_positions_move_the_turn():
+def test_explicit_positions_change_the_rotation():
     made, x = layer(), x_of()
     torch.testing.assert_close(made(x, positions=torch.arange(7))[0], made(x)[0])
     torch.testing.assert_close(made(x, positions=torch.arange(7) + 100)[0], made(x)[0])
@@ -136,7 +136,7 @@ def test_explicit_positions_move_the_turn():
     assert not torch.allclose(made(x, positions=torch.arange(7) * 2)[0], made(x)[0])
 
 
-def test_the_own_key_is_turned_like_any_other():
+def test_the_own_key_is_rotated_like_any_other():
     """Leaving it out is exact for plain rotary, but off by the squared attention factor under YaRN."""
     yarn = Rotary(width=6, scaling=Yarn(factor=4.0, original_length=16))
     made = SplitSelfAttention(WIDTH, HEADS, rotary=yarn, dtype=torch.float64)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from twofold import split_attention
-from twofold.kernels import choices, graphs
+from twofold.kernels import choices, cudnn
 from twofold.kernels.api import Backend, choose
 from twofold.kernels.checks import check
 
@@ -162,7 +162,7 @@ def on_gpu(T, is_causal=True, dtype=torch.bfloat16, **options):
     [
         (lambda: on_gpu(16384), Backend.SHIFTED),
         (lambda: on_gpu(128), Backend.TRITON),
-        (lambda: on_gpu(16384, is_causal=False), Backend.SHIFTED if graphs.INSTALLED else Backend.TRITON),
+        (lambda: on_gpu(16384, is_causal=False), Backend.SHIFTED if cudnn.INSTALLED else Backend.TRITON),
         (lambda: on_gpu(4096, window=5), Backend.TRITON),
         (lambda: on_gpu(4096, softcap=5.0), Backend.TRITON),
         (lambda: on_gpu(4096, dtype=torch.float32), Backend.TRITON),

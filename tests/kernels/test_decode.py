@@ -126,7 +126,7 @@ def test_what_does_not_fit_is_not_written(spoil, message):
 @pytest.mark.usefixtures("poisoned")
 def test_the_kernel_of_a_step(B, Hq, Hkv, D, length, columns, monkeypatch):
     """Several parts, whose borders fall anywhere; what lies beyond the past is never looked at."""
-    monkeypatch.setattr("twofold.kernels.triton.step.cut", lambda length, *_: (length // 64 + 1, columns))
+    monkeypatch.setattr("twofold.kernels.triton.decode.cut", lambda length, *_: (length // 64 + 1, columns))
     device = "cuda" if torch.cuda.is_available() else "cpu"
 
     def draw(heads, tokens):
@@ -162,7 +162,7 @@ def test_the_kernel_of_a_step(B, Hq, Hkv, D, length, columns, monkeypatch):
 def test_how_a_past_is_cut(length, heads, width, parts, columns):
     """Enough programs for a GPU, and not so few waves of them that the last one counts; no tile for nothing."""
     pytest.importorskip("triton")
-    from twofold.kernels.triton.step import cut as past_cut
+    from twofold.kernels.triton.decode import cut as past_cut
 
     assert past_cut(length, heads, width) == (parts, columns)
 
@@ -250,7 +250,7 @@ def test_a_layer_steps_by_the_kernel(monkeypatch):
 @pytest.mark.usefixtures("poisoned")
 def test_the_kernel_over_a_cache_that_is_written_already(is_counted, masked, length, monkeypatch):
     """The length may be a tensor, whose value no launch knows; left padding, a hidden token, nothing to be seen."""
-    monkeypatch.setattr("twofold.kernels.triton.step.LONGEST", 64)
+    monkeypatch.setattr("twofold.kernels.triton.decode.LONGEST", 64)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     B, Hq, Hkv, D, capacity = 2, 4, 2, 16, 200
     query, self_key, self_value = (torch.randn(B, heads, 1, D, device=device).half() for heads in (Hq, Hkv, Hkv))

@@ -12,10 +12,10 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from tests.kernels.test_backends import MASKS, assert_within, tensors, with_gradients, worst
 from twofold import self_weight, split_attention, split_attention_weights
-from twofold.kernels import fused, graphs, ops
+from twofold.kernels import cudnn, fused, ops
 
 pytest.importorskip("triton", reason="triton is not to be had for this system")
-from twofold.kernels.triton import around, launch
+from twofold.kernels.triton import launch, one_pass
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # numpy, on which the interpreter stands, warns where a GPU gives inf or NaN without a word, and of the interpreter's
@@ -181,7 +181,7 @@ def test_self_weight():
 
 
 def dense_forward(query, key, value, out, lse, pattern, scale):
-    """What `graphs.forward` promises, in float64, for machines without cuDNN."""
+    """What `cudnn.forward` promises, in float64, for machines without cuDNN."""
     scores = dense_scores(query, key, pattern, scale)
     out.copy_(scores.softmax(-1) @ heads_of(value, query))
     lse.copy_(scores.logsumexp(-1))
@@ -216,7 +216,7 @@ class TestAroundTheLibrary:
 
     def check(self, inputs, grad, causal, scale):
         """On a GPU the error budget; the interpreter's float32, which nobody runs, to rounding."""
-        ours = with_gradients(lambda *t: ops.attend_around(*t, causal, scale)[0], inputs, grad)
+        ours = with_gradients(lambda *t: ops.attend_one_pass(*t, causal, scale)[0], inputs, grad)
 
         def run(backend, given):
             options = {"is_causal": causal, "enable_gqa": True, "scale": scale, "backend": backend}
@@ -229,17 +229,17 @@ class TestAroundTheLibrary:
         for error, expected in zip(worst(ours, exact), exact, strict=True):
             assert error <= 1e-5 * max(expected.abs().max().item(), 1.0)
 
-    @pytest.fixture(params=["torch causal", "graphs causal", "graphs full", "graphs full in triangles"])
+    @pytest.fixture(params=["torch causal", "cudnn causal", "cudnn full", "cudnn full in triangles"])
     def causal(self, request, monkeypatch):
         """By torch's own flash attention, or by cuDNN's graphs (on a CPU: by what they promise)."""
-        monkeypatch.setattr(around, "TRIANGLES_FROM", 2 if "triangles" in request.param else 10**9)
+        monkeypatch.setattr(one_pass, "TRIANGLES_FROM", 2 if "triangles" in request.param else 10**9)
         if request.param == "torch causal":
-            monkeypatch.setattr(graphs, "why_not", lambda _: "not in this test")
+            monkeypatch.setattr(cudnn, "why_not", lambda _: "not in this test")
         elif DEVICE == "cpu":
-            monkeypatch.setattr(graphs, "why_not", lambda _: None)
-            monkeypatch.setattr(graphs, "forward", dense_forward)
-            monkeypatch.setattr(graphs, "backward", dense_backward)
-        elif not graphs.INSTALLED:
+            monkeypatch.setattr(cudnn, "why_not", lambda _: None)
+            monkeypatch.setattr(cudnn, "forward", dense_forward)
+            monkeypatch.setattr(cudnn, "backward", dense_backward)
+        elif not cudnn.INSTALLED:
             pytest.skip("nvidia-cudnn-frontend is not installed")
         return "causal" in request.param
 
@@ -264,15 +264,15 @@ class TestAroundTheLibrary:
 
     def test_keeps_torchs_contract(self, causal):
         inputs = [t.requires_grad_() for t in tensors(1, 2, 1, 9, 9, 16, self.DTYPE, DEVICE, layout="projected")]
-        torch.library.opcheck(ops.attend_around, (*inputs, causal, 0.3))
+        torch.library.opcheck(ops.attend_one_pass, (*inputs, causal, 0.3))
 
 
 @ONCE
 def test_bidirectional_around_a_library_says_what_it_lacks(monkeypatch):
-    monkeypatch.setattr(graphs, "why_not", lambda _: "cuDNN is not here")
+    monkeypatch.setattr(cudnn, "why_not", lambda _: "cuDNN is not here")
     dtype = torch.float32 if DEVICE == "cpu" else torch.bfloat16
     with pytest.raises(RuntimeError, match=r"cuDNN is not here; name backend=\"triton\""):
-        ops.attend_around(*tensors(1, 1, 1, 9, 9, 16, dtype, DEVICE), False, 0.3)
+        ops.attend_one_pass(*tensors(1, 1, 1, 9, 9, 16, dtype, DEVICE), False, 0.3)
 
 
 class TestDropout:

@@ -254,11 +254,11 @@ class TestTraining:
         """The layer alone: what is around it compiles with any kind (tests/models)."""
         torch.compiler.reset()
         layer = shaken(made(name), scale=0.1).model.layers[0].self_attn
-        x, turn = torch.randn(2, 9, 32, requires_grad=True), Rotary(width=8).at(torch.arange(9), torch.float32)
+        x, rotary_table = torch.randn(2, 9, 32, requires_grad=True), Rotary(width=8).at(torch.arange(9), torch.float32)
         mask = (torch.arange(9) < torch.tensor([[9], [6]]))[:, None, None] if masked else None
 
         def gradients(run):
-            out, _ = run(x, turn, mask)
+            out, _ = run(x, rotary_table, mask)
             found = torch.autograd.grad(out.square().sum(), [x, *layer.parameters()])
             return out.detach(), found
 

@@ -25,8 +25,8 @@ def errors(name, device, *, is_causal, compiled):
 
     def gradients(layer, device, dtype, run):
         into = x.to(device, dtype).requires_grad_()
-        turn = Rotary(width=64).at(torch.arange(T, device=device), dtype)
-        out, _ = run(into, turn)
+        rotary_table = Rotary(width=64).at(torch.arange(T, device=device), dtype)
+        out, _ = run(into, rotary_table)
         found = torch.autograd.grad((out * toward.to(device, dtype)).sum(), [into, *layer.parameters()])
         return [tensor.double().cpu() for tensor in (out.detach(), *found)]
 

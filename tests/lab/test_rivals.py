@@ -29,7 +29,7 @@ def heads(x, layer):
     return x.unflatten(-1, (-1, layer.head_width)).transpose(1, 2)
 
 
-def plain(name, layer, x, turn, may):
+def plain(name, layer, x, rotary_table, may):
     """The idea on paper: all T x T scores, an explicit diagonal, one head after the other."""
     groups, T, D = layer.heads // layer.kv_heads, x.shape[1], layer.head_width
     q, k, v = (heads(linear(x, part.weight, part.bias), layer) for part in (layer.query, layer.key, layer.value))
@@ -44,7 +44,7 @@ def plain(name, layer, x, turn, may):
 
     def placed(tensor, norm):
         tensor = rms_norm(tensor, (D,), norm.weight, 1e-6) if hasattr(norm, "weight") else tensor
-        return tensor if turn is None else turn(tensor)
+        return tensor if rotary_table is None else rotary_table(tensor)
 
     q, k = placed(q, layer.query_norm), placed(k, layer.key_norm)
     own_k = k if own_k is None else placed(own_k, layer.key_norm)
@@ -98,12 +98,12 @@ def test_is_its_formula_and_so_are_its_gradients(name, kind, T, changes):
         return
     layer = layer_of(name, is_causal="causal" in kind, **changes)
     x = torch.randn(2, T, 32, dtype=torch.float64, requires_grad=True)
-    turn = None if changes.get("recipe") else Rotary(width=8).at(torch.arange(T), torch.float64)
+    rotary_table = None if changes.get("recipe") else Rotary(width=8).at(torch.arange(T), torch.float64)
     may, told = mask_of(kind, T)
     toward = torch.randn(2, T, 32, dtype=torch.float64)
     into = [x, *layer.parameters()]
-    found, _ = layer(x, turn, told)
-    expected = plain(name, layer, x, turn, may)
+    found, _ = layer(x, rotary_table, told)
+    expected = plain(name, layer, x, rotary_table, may)
     torch.testing.assert_close(found, expected, atol=1e-11, rtol=1e-10)
     found = torch.autograd.grad((found * toward).sum(), into, allow_unused=True, materialize_grads=True)
     expected = torch.autograd.grad((expected * toward).sum(), into, allow_unused=True, materialize_grads=True)

@@ -14,7 +14,7 @@ from twofold.attention.positions import SinusoidalPositions as SinusoidalPositio
 from twofold.attention.rotary import Interpolation as Interpolation
 from twofold.attention.rotary import Llama3 as Llama3
 from twofold.attention.rotary import Rotary as Rotary
-from twofold.attention.rotary import Turn as Turn
+from twofold.attention.rotary import RotaryTable as RotaryTable
 from twofold.attention.rotary import Yarn as Yarn
 from twofold.attention.split import Kind as Kind
 from twofold.attention.split import SplitSelfAttention as SplitSelfAttention

@@ -1,7 +1,7 @@
-"""Rotary positions: pairs of features turn with the token's position, so q . k depends on the distance alone.
+"""Rotary positions: pairs of features are rotated by the token's position, so q . k depends on the distance alone.
 
 The pairs are (feature j, feature j + D/2), as in Llama and Qwen checkpoints. The own key is rotated like any other:
-under YaRN the turn also scales, so leaving it out would change the own score.
+under YaRN rotation also scales, so an own key left unrotated would give another score.
 """
 
 import math
@@ -104,8 +104,8 @@ def _check_original_length(length: int) -> None:
         raise ValueError(f"original_length must be at least 1, got {length}")
 
 
-class Turn(NamedTuple):
-    """cos and sin of every position and pair: (..., T, D)."""
+class RotaryTable(NamedTuple):
+    """cos and sin of every position and pair, (..., T, D) each: computed once, applied in every layer."""
 
     cos: Tensor
     sin: Tensor
@@ -113,13 +113,13 @@ class Turn(NamedTuple):
     def __call__(self, x: Tensor) -> Tensor:
         """Rotate (B, H, T, D)."""
         half = x.shape[-1] // 2
-        turned = torch.cat([-x[..., half:], x[..., :half]], dim=-1)
-        return x * self.cos + turned * self.sin
+        rotated = torch.cat([-x[..., half:], x[..., :half]], dim=-1)
+        return x * self.cos + rotated * self.sin
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rotary:
-    """The angles of a head: pair j turns by base^(-2j/width) a token."""
+    """The angles of a head: pair j rotates by base^(-2j/width) per token."""
 
     width: int
     base: float = 10_000.0
@@ -131,8 +131,8 @@ class Rotary:
         if not 1 < self.base < math.inf:
             raise ValueError(f"base must be a finite number above 1, got {self.base}")
 
-    def at(self, positions: Tensor, dtype: torch.dtype) -> Turn:
-        """The turn of `positions`, (T,) or (B, T), ready for tensors (B, H, T, D)."""
+    def at(self, positions: Tensor, dtype: torch.dtype) -> RotaryTable:
+        """The table of `positions`, (T,) or (B, T), for tensors (B, H, T, D)."""
         exact = torch.float64 if dtype == torch.float64 else torch.float32
         pairs = torch.arange(0, self.width, 2, device=positions.device, dtype=exact)
         frequencies = self.base ** (-pairs / self.width)
@@ -144,4 +144,4 @@ class Rotary:
         angles = torch.cat([angles, angles], dim=-1)
         if positions.dim() == 2:
             angles = angles[:, None]
-        return Turn((angles.cos() * magnitude).to(dtype), (angles.sin() * magnitude).to(dtype))
+        return RotaryTable((angles.cos() * magnitude).to(dtype), (angles.sin() * magnitude).to(dtype))

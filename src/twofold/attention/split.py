@@ -16,10 +16,10 @@ from torch.nn.functional import rms_norm
 from twofold.attention.cache import KeyValueBuffer, KeyValues
 from twofold.attention.heads import check_dropout, check_heads, check_input, is_plain, merged, side_by_side, split
 from twofold.attention.initialise import Init, init_of
-from twofold.attention.rotary import Rotary, Turn
+from twofold.attention.rotary import Rotary, RotaryTable
 from twofold.kernels.api import split_attention
 from twofold.kernels.decode import decode_attention
-from twofold.kernels.turned import serves, turned
+from twofold.kernels.qk_norm_rotary import qk_norm_rotary, serves
 
 
 class Kind(StrEnum):
@@ -66,7 +66,7 @@ class SplitSelfAttention(nn.Module):
         bias: biases in all projections.
         head_width: D; None: width / heads.
         qk_norm: normalise queries and keys (own ones too) to unit mean square, with a learned gain.
-        rotary: positions that turn queries and keys; None: the layer does not know where a token stands.
+        rotary: rotary positions of queries and keys; None: the layer does not know where a token stands.
         dropout: of the weights, while training.
         attend: the attention function; a `functools.partial` of `split_attention` fixes a backend, one of
             `twofold.kernels.reference.attend` brings another normaliser.
@@ -114,22 +114,22 @@ class SplitSelfAttention(nn.Module):
             self.key_norm = HeadNorm(self.head_width, eps=1e-6, device=device, dtype=dtype)
         init_of(init)(self)
 
-    def project(self, x: Tensor, positions: Tensor | Turn | None = None) -> Projected:
+    def project(self, x: Tensor, positions: Tensor | RotaryTable | None = None) -> Projected:
         """Queries, keys and values of x (B, T, C), as `split_attention` takes them.
 
-        positions: (T,) or (B, T), where the tokens stand; None: 0, 1, 2, ... Only rotary layers look at it. Or a `Turn`
-            that a model made once (`rotary.at`) for all its layers, which need no `rotary` of their own then: a
-            compiler would otherwise work out every cos and sin again in every layer and for every head.
+        positions: (T,) or (B, T), where the tokens stand; None: 0, 1, 2, ... Only rotary layers use them. Or a
+            `RotaryTable` that a model computed once (`rotary.at`) for all its layers, which then need no `rotary` of
+            their own: a compiler would otherwise compute every cos and sin again in every layer and for every head.
         """
         query, key, value, self_key, self_value = self.mapped(x)
         query, key, value = (split(tensor, self.head_width) for tensor in (query, key, value))
         self_key = None if self_key is None else split(self_key, self.head_width)
         self_value = None if self_value is None else split(self_value, self.head_width)
-        if isinstance(positions, Turn):
-            turn = _checked(positions, x, self.head_width)
+        if isinstance(positions, RotaryTable):
+            rotary_table = _checked(positions, x, self.head_width)
         else:
-            turn = None if self.rotary is None else _turn(self.rotary, x, positions, query.dtype)
-        query, key, self_key = self._placed(query, key, self_key, turn)
+            rotary_table = None if self.rotary is None else _table_at(self.rotary, x, positions, query.dtype)
+        query, key, self_key = self._placed(query, key, self_key, rotary_table)
         return Projected(query, key, value, self_key, self_value)
 
     def mapped(self, x: Tensor) -> list[Any]:
@@ -137,21 +137,23 @@ class SplitSelfAttention(nn.Module):
         return side_by_side(x, self.query, self.key, self.value, self.self_key, self.self_value)
 
     def _placed(
-        self, query: Tensor, key: Tensor, self_key: Tensor | None, turn: Turn | None
+        self, query: Tensor, key: Tensor, self_key: Tensor | None, rotary_table: RotaryTable | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Normalised and turned."""
+        """Normalised and rotated."""
         norms = [self.query_norm, self.key_norm]
         gains: list[Tensor] = [norm.weight for norm in norms if isinstance(norm, HeadNorm)]
         tensors = [tensor for tensor in (query, key, self_key) if tensor is not None]
         one_kernel = len(gains) in (0, 2) and all(is_plain(norm, HeadNorm, nn.Identity) for norm in norms)
-        if turn is not None and one_kernel and serves(tensors, gains, turn):
+        if rotary_table is not None and one_kernel and serves(tensors, gains, rotary_table):
             eps = norms[0].eps if gains else 0.0
-            made = turned(query, key, self_key, *(gains or (None, None)), *turn, eps)
-            return made[0], made[1], None if self_key is None else made[2]
+            gains_or_none = gains or (None, None)
+            query, key, rotated = qk_norm_rotary(query, key, self_key, *gains_or_none, *rotary_table, eps)
+            return query, key, None if self_key is None else rotated
         query, key = self.query_norm(query), self.key_norm(key)
         self_key = None if self_key is None else self.key_norm(self_key)
-        if turn is not None:
-            query, key, self_key = turn(query), turn(key), None if self_key is None else turn(self_key)
+        if rotary_table is not None:
+            query, key = rotary_table(query), rotary_table(key)
+            self_key = None if self_key is None else rotary_table(self_key)
         return query, key, self_key
 
     def forward(
@@ -159,7 +161,7 @@ class SplitSelfAttention(nn.Module):
         x: Tensor,
         past: KeyValues | KeyValueBuffer | None = None,
         *,
-        positions: Tensor | Turn | None = None,
+        positions: Tensor | RotaryTable | None = None,
         **options: Any,
     ) -> tuple[Tensor, KeyValues | KeyValueBuffer]:
         """Attend over x (B, T, C) and whatever `past` holds.
@@ -207,15 +209,16 @@ class SplitSelfAttention(nn.Module):
         return f"kind={self.kind}, heads={self.heads}, kv_heads={self.kv_heads}, head_width={self.head_width}"
 
 
-def _checked(turn: Turn, x: Tensor, width: int) -> Turn:
-    shape = tuple(turn.cos.shape)
+def _checked(rotary_table: RotaryTable, x: Tensor, width: int) -> RotaryTable:
+    shape = tuple(rotary_table.cos.shape)
     batches = shape[:-2] in ((), (1,), (1, 1), (x.shape[0], 1))
     if shape[-2:] != (x.shape[1], width) or not batches:
-        raise ValueError(f"a Turn for x must have shape (T, D) = {(x.shape[1], width)} or (B, 1, T, D), got {shape}")
-    return turn
+        expected = f"(T, D) = {(x.shape[1], width)} or (B, 1, T, D)"
+        raise ValueError(f"positions as a RotaryTable must have shape {expected}, got {shape}")
+    return rotary_table
 
 
-def _turn(rotary: Rotary, x: Tensor, positions: Tensor | None, dtype: torch.dtype) -> Turn:
+def _table_at(rotary: Rotary, x: Tensor, positions: Tensor | None, dtype: torch.dtype) -> RotaryTable:
     if positions is None:
         positions = torch.arange(x.shape[1], device=x.device)
     if tuple(positions.shape) not in ((x.shape[1],), (1, x.shape[1]), (x.shape[0], x.shape[1])):

@@ -138,9 +138,9 @@ def _verify(model: DecoderForCausalLM, tokens: Tensor, cache: StaticCache) -> No
     kept: Any = cache.layers[0]
     with torch.no_grad():
         x = layer.attention_norm(model.get_input_embeddings()(tokens))
-        turn = rotary_of(model.config).at(torch.tensor([length], device=x.device), x.dtype)
-        new = layer.self_attn.project(x, turn)
-        stepped, _ = layer.self_attn(x, turn, None, cache)
+        rotary_table = rotary_of(model.config).at(torch.tensor([length], device=x.device), x.dtype)
+        new = layer.self_attn.project(x, rotary_table)
+        stepped, _ = layer.self_attn(x, rotary_table, None, cache)
         _forget(cache, 0)
         own = (None if tensor is None else tensor.double() for tensor in (new.self_key, new.self_value))
         key, value = kept.keys.double(), kept.values.double()

@@ -1,7 +1,7 @@
 """`twofold bench layer`: one compiled transformer layer, split against standard at equal parameters.
 
 Standard rides on the attention of torch that is the fastest on the layer's own queries, keys and values. The rotary
-turn comes from outside, as a model makes it once for all its layers.
+rotary table is an argument, as a model computes it once for all its layers.
 """
 
 import statistics
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend
 
-from twofold.attention.rotary import Turn
+from twofold.attention.rotary import RotaryTable
 from twofold.bench.measure import DTYPES, Work, check_error, peak_bytes, ratio, times_ms
 from twofold.bench.models import parameters
 from twofold.bench.standard import fastest, only
@@ -42,7 +42,7 @@ class LayerCase:
         with self.device:
             return Layer(matched(self.config, kind), 0, is_causal=self.causal).to(DTYPES[self.dtype])
 
-    def turn(self, dtype: torch.dtype) -> Turn:
+    def rotary_table(self, dtype: torch.dtype) -> RotaryTable:
         return rotary_of(self.config).at(torch.arange(self.tokens, device=self.device), dtype)
 
     def input(self) -> Tensor:
@@ -56,7 +56,7 @@ def rows_of(case: LayerCase, *, rounds: int) -> Iterator[dict[str, object]]:
     torch.compiler.reset()
     _verify(case)
     split, standard, x = case.layer(case.kind), case.layer("standard"), case.input()
-    grad, turn = torch.randn_like(x), case.turn(x.dtype)
+    grad, rotary_table = torch.randn_like(x), case.rotary_table(x.dtype)
     with torch.no_grad():
         made = standard.self_attn.project(x)
     kernel = fastest(case.causal, *made[:3], backward=True)
@@ -66,9 +66,9 @@ def rows_of(case: LayerCase, *, rounds: int) -> Iterator[dict[str, object]]:
     }
     for name, (run, layer) in contenders.items():
         # On the very tensors that are timed.
-        check_error(f"compiled, {name}", run(x, turn), layer(x, turn), 4)
+        check_error(f"compiled, {name}", run(x, rotary_table), layer(x, rotary_table), 4)
     works: dict[str, Work] = {
-        name: partial(_both, grad, run, layer, x, turn) for name, (run, layer) in contenders.items()
+        name: partial(_both, grad, run, layer, x, rotary_table) for name, (run, layer) in contenders.items()
     }
     times = times_ms(works, rounds, case.device)
     found = ratio(times["split"], times["standard"])
@@ -104,13 +104,13 @@ def _compiled(layer: Layer) -> Callable[..., Tensor]:
     return torch.compile(layer, fullgraph=True, dynamic=False)
 
 
-def _under(kernel: SDPBackend, run: Callable[..., Tensor], x: Tensor, turn: Turn) -> Tensor:
+def _under(kernel: SDPBackend, run: Callable[..., Tensor], x: Tensor, rotary_table: RotaryTable) -> Tensor:
     with only(kernel):
-        return run(x, turn)
+        return run(x, rotary_table)
 
 
-def _both(grad: Tensor, run: Callable[..., Tensor], layer: Layer, x: Tensor, turn: Turn) -> None:
-    torch.autograd.grad(run(x, turn), [x, *layer.parameters()], grad)
+def _both(grad: Tensor, run: Callable[..., Tensor], layer: Layer, x: Tensor, rotary_table: RotaryTable) -> None:
+    torch.autograd.grad(run(x, rotary_table), [x, *layer.parameters()], grad)
 
 
 def _chosen(case: LayerCase, layer: Layer, x: Tensor) -> str:
@@ -127,7 +127,7 @@ def _verify(case: LayerCase) -> None:
     exact_layer, exact_x = deepcopy(layer).double(), x.detach().double().requires_grad_()
     exact_layer.self_attn.attend = partial(split_attention, backend="reference")
     grad = torch.randn_like(x)
-    out, exact = layer(x, small.turn(x.dtype)), exact_layer(exact_x, small.turn(torch.float64))
+    out, exact = layer(x, small.rotary_table(x.dtype)), exact_layer(exact_x, small.rotary_table(torch.float64))
     found, expected = torch.autograd.grad(out, x, grad), torch.autograd.grad(exact, exact_x, grad.double())
     # A layer is a chain of some ten roundings.
     for one, other in ((out, exact), (found[0], expected[0])):

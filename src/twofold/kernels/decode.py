@@ -2,7 +2,7 @@
 
 A single token: write (k', v') into its slot, run ordinary attention, overwrite the slot with (k, v). The cache has
 exactly the standard size and any decode kernel serves. On GPUs a kernel of our own takes the own pair from where it is
-and writes the slot once (`triton/step`). A chunk of several tokens must see both of a token's keys at once, so it
+and writes the slot once (`triton/decode`). A chunk of several tokens must see both of a token's keys at once, so it
 writes (k, v) and runs split attention over the filled part.
 
 `attend_filled` is the same kernel for a cache that others have written to already.
@@ -17,7 +17,7 @@ from torch import Tensor
 from twofold.kernels import fused
 from twofold.kernels.api import split_attention
 from twofold.kernels.checks import check, have_tangents
-from twofold.kernels.parts import empty_heads
+from twofold.kernels.library import empty_heads
 
 
 def decode_attention(
@@ -127,7 +127,7 @@ def attend_and_write(
     scale: float,
 ) -> Tensor:
     """`decode_attention` of one token a sequence, without a mask."""
-    from twofold.kernels.triton.step import step
+    from twofold.kernels.triton.decode import step
 
     with torch.cuda.device_of(query):
         return step(query, self_key, self_value, key_cache, value_cache, length, scale, write=(key, value))
@@ -179,7 +179,7 @@ def _attend_filled(
     attn_mask: Tensor | None,
     scale: float,
 ) -> Tensor:
-    from twofold.kernels.triton.step import step
+    from twofold.kernels.triton.decode import step
 
     length = number if counter is None else counter
     with torch.cuda.device_of(query):

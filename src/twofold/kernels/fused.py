@@ -11,8 +11,8 @@ from torch import Tensor
 
 from twofold.kernels.checks import Call, without_tangents
 from twofold.kernels.installed import is_installed
-from twofold.kernels.parts import empty_heads
-from twofold.kernels.triton.plan import Plan, softmax_numbers
+from twofold.kernels.library import empty_heads
+from twofold.kernels.triton.options import KernelOptions, softmax_numbers
 
 WIDEST = 256
 # The second axis of a CUDA grid ends here.
@@ -95,9 +95,9 @@ def fused_attend(
     """Output (B, Hq, T, D) and what backward needs of the softmax: (1 or 2, B, Hq, T)."""
     from twofold.kernels.triton import launch
 
-    plan = Plan(attn_mask, segment_ids, seed, window, is_causal, softcap, dropout_p, scale)
+    options = KernelOptions(attn_mask, segment_ids, seed, window, is_causal, softcap, dropout_p, scale)
     with torch.cuda.device_of(query):
-        return launch.attend(query, key, value, self_key, self_value, plan)
+        return launch.attend(query, key, value, self_key, self_value, options)
 
 
 @fused_attend.register_fake
@@ -128,9 +128,9 @@ def fused_attend_backward(
     """Gradients of query, key, value, self_key and self_value."""
     from twofold.kernels.triton import launch
 
-    plan = Plan(attn_mask, segment_ids, seed, window, is_causal, softcap, dropout_p, scale)
+    options = KernelOptions(attn_mask, segment_ids, seed, window, is_causal, softcap, dropout_p, scale)
     with torch.cuda.device_of(query):
-        return launch.attend_backward(grad, query, key, value, self_key, self_value, out, softmax, plan)
+        return launch.attend_backward(grad, query, key, value, self_key, self_value, out, softmax, options)
 
 
 @fused_attend_backward.register_fake

@@ -22,13 +22,20 @@ aten = torch.ops.aten
 
 
 def library_of(device: torch.device) -> Library | None:
-    """The library attention to ride on, or None where torch brings none with a log-sum-exp."""
+    """The library attention to call, or None where torch brings none with a log-sum-exp."""
     if device.type == "cpu":
         return "cpu_flash"
     if device.type == "cuda" and torch.version.hip is None:
         # A graph that is being traced cannot run the self-test; the op asks again when it runs.
         return "cudnn" if torch.compiler.is_compiling() else _cuda_library(device.index or 0)
     return None
+
+
+def library_for(query: Tensor) -> Library:
+    library = library_of(query.device)
+    if library is None:
+        raise ValueError(f"query must be on a device with a flash attention, got {query.device}")
+    return library
 
 
 @cache
@@ -133,6 +140,12 @@ def aligned(tensor: Tensor) -> Tensor:
     steps = [stride for stride, size in zip(tensor.stride()[:-1], tensor.shape[:-1], strict=True) if size > 1]
     is_odd = tensor.data_ptr() % 16 or any(step == 0 or step * tensor.element_size() % 16 for step in steps)
     return tensor.clone(memory_format=torch.contiguous_format) if is_odd else tensor
+
+
+def empty_heads(like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """An unwritten (B, H, T, D) tensor that lies (B, T, H, D) in memory, as output projections want it."""
+    B, H, T, D = like.shape
+    return like.new_empty((B, T, H, D), dtype=dtype or like.dtype).transpose(1, 2)
 
 
 def _laid_out(tensor: Tensor, layout: tuple[int, ...]) -> Tensor:

@@ -3,17 +3,17 @@
     o_i = p_i v'_i + sum_{j != own(i)} p_ij v_j,   p = softmax of (l_i, scores of the others)
 
 The op takes the own *logit* l_i instead of the own key: q . k' and its gradients are formed outside, where a
-compiler can fuse them with whatever made q and k', and a masked diagonal is simply l_i = -inf. `attend_around` is
+compiler can fuse them with whatever made q and k', and a masked diagonal is simply l_i = -inf. `attend_one_pass` is
 the same for self-attention without a mask where Triton runs, with q . k' inside. This file knows names, shapes and the
-gradients' bookkeeping; `parts` and `triton/around` bring the arithmetic.
+gradients' bookkeeping; `lse_merge` and `triton/one_pass` bring the arithmetic.
 """
 
 import torch
 from torch import Tensor
 
-from twofold.kernels import parts
+from twofold.kernels import lse_merge
 from twofold.kernels.checks import without_tangents
-from twofold.kernels.library import lse_dtype
+from twofold.kernels.library import empty_heads, lse_dtype
 
 
 @torch.library.custom_op("twofold::attend_with_own", mutates_args=())
@@ -30,13 +30,13 @@ def attend_with_own(
     scale: float,
 ) -> tuple[Tensor, Tensor]:
     """Output (B, Hq, T, D) and the log-sum-exp over all a row sees, itself included: (B, Hq, T)."""
-    pattern = parts.Pattern(attn_mask, segment_ids, window, is_causal)
-    return parts.attend(query, key, value, own_logit, own_value, pattern, scale)
+    pattern = lse_merge.Pattern(attn_mask, segment_ids, window, is_causal)
+    return lse_merge.attend(query, key, value, own_logit, own_value, pattern, scale)
 
 
 @attend_with_own.register_fake
 def _(query, key, value, own_logit, own_value, attn_mask, segment_ids, window, is_causal, scale):  # noqa: ANN001, ANN202
-    return parts.empty_heads(query), query.new_empty(query.shape[:3], dtype=lse_dtype(query.dtype))
+    return empty_heads(query), query.new_empty(query.shape[:3], dtype=lse_dtype(query.dtype))
 
 
 @torch.library.custom_op("twofold::attend_with_own_backward", mutates_args=())
@@ -56,18 +56,18 @@ def attend_with_own_backward(
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of query, key, value, own_logit and own_value."""
-    pattern = parts.Pattern(attn_mask, segment_ids, window, is_causal)
-    return parts.attend_backward(grad, query, key, value, own_logit, own_value, out, lse, pattern, scale)
+    pattern = lse_merge.Pattern(attn_mask, segment_ids, window, is_causal)
+    return lse_merge.attend_backward(grad, query, key, value, own_logit, own_value, out, lse, pattern, scale)
 
 
 @attend_with_own_backward.register_fake
 def _(grad, query, key, value, own_logit, own_value, attn_mask, segment_ids, out, lse, window, is_causal, scale):  # noqa: ANN001, ANN202
     return (
-        parts.empty_heads(query),
-        parts.empty_heads(key),
-        parts.empty_heads(value),
+        empty_heads(query),
+        empty_heads(key),
+        empty_heads(value),
         torch.empty_like(own_logit, memory_format=torch.contiguous_format),
-        parts.empty_heads(own_value),
+        empty_heads(own_value),
     )
 
 
@@ -87,26 +87,26 @@ def _backward(ctx, grad, _grad_lse):  # noqa: ANN001, ANN202
 attend_with_own.register_autograd(_backward, setup_context=_keep)
 
 
-@torch.library.custom_op("twofold::attend_around", mutates_args=())
-def attend_around(
+@torch.library.custom_op("twofold::attend_one_pass", mutates_args=())
+def attend_one_pass(
     query: Tensor, key: Tensor, value: Tensor, self_key: Tensor, self_value: Tensor, is_causal: bool, scale: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Output (B, Hq, T, D) of split attention with S = T, and what backward needs: see `triton/around`."""
-    from twofold.kernels.triton import around
+    """Output (B, Hq, T, D) of split attention with S = T, and what backward needs: see `triton/one_pass`."""
+    from twofold.kernels.triton import one_pass
 
     with torch.cuda.device_of(query):
-        return around.attend(query, key, value, self_key, self_value, is_causal, scale)
+        return one_pass.attend(query, key, value, self_key, self_value, is_causal, scale)
 
 
-@attend_around.register_fake
+@attend_one_pass.register_fake
 def _(query, key, value, self_key, self_value, is_causal, scale):  # noqa: ANN001, ANN202
     B, H, T, _ = query.shape
     lse = query.new_empty((B, H, T - int(is_causal)), dtype=torch.float32)
-    return parts.empty_heads(query), lse, query.new_empty((B, H, T), dtype=torch.float32)
+    return empty_heads(query), lse, query.new_empty((B, H, T), dtype=torch.float32)
 
 
-@torch.library.custom_op("twofold::attend_around_backward", mutates_args=())
-def attend_around_backward(
+@torch.library.custom_op("twofold::attend_one_pass_backward", mutates_args=())
+def attend_one_pass_backward(
     grad: Tensor,
     query: Tensor,
     key: Tensor,
@@ -120,27 +120,27 @@ def attend_around_backward(
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of query, key, value, self_key and self_value."""
-    from twofold.kernels.triton import around
+    from twofold.kernels.triton import one_pass
 
     tensors = (grad, query, key, value, self_key, self_value, out, lse, own)
     with torch.cuda.device_of(query):
-        return around.attend_backward(*tensors, is_causal, scale)
+        return one_pass.attend_backward(*tensors, is_causal, scale)
 
 
-@attend_around_backward.register_fake
+@attend_one_pass_backward.register_fake
 def _(grad, query, key, value, self_key, self_value, *_):  # noqa: ANN001, ANN002, ANN202
-    return tuple(parts.empty_heads(tensor) for tensor in (query, key, value, self_key, self_value))
+    return tuple(empty_heads(tensor) for tensor in (query, key, value, self_key, self_value))
 
 
-def _keep_around(ctx, inputs, output) -> None:  # noqa: ANN001
+def _keep_one_pass(ctx, inputs, output) -> None:  # noqa: ANN001
     *tensors, is_causal, scale = inputs
     ctx.save_for_backward(*tensors, *output)
     ctx.options = is_causal, scale
     ctx.mark_non_differentiable(*output[1:])
 
 
-def _backward_around(ctx, grad, *_):  # noqa: ANN001, ANN002, ANN202
-    return *attend_around_backward(*without_tangents(grad, *ctx.saved_tensors), *ctx.options), None, None
+def _backward_one_pass(ctx, grad, *_):  # noqa: ANN001, ANN002, ANN202
+    return *attend_one_pass_backward(*without_tangents(grad, *ctx.saved_tensors), *ctx.options), None, None
 
 
-attend_around.register_autograd(_backward_around, setup_context=_keep_around)
+attend_one_pass.register_autograd(_backward_one_pass, setup_context=_keep_one_pass)

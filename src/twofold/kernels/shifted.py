@@ -1,16 +1,16 @@
 """Split attention on the device's own flash attention: attend to the others, merge the own slot by log-sum-exp.
 
-This file says which calls can be served and forms the own logit; `ops` has the ops, `parts` the arithmetic of the
-general one and `triton/around` that of plain self-attention on GPUs. Linear memory, and the cost of the library's own
-attention plus O(T D).
+This file says which calls can be served and forms the own logit; `ops` has the ops, `lse_merge` the arithmetic of
+the general one and `triton/one_pass` that of plain self-attention on GPUs. Linear memory, and the cost of the library's
+own attention plus O(T D).
 """
 
 import torch
 from torch import Tensor
 
-from twofold.kernels import fused, graphs, library
+from twofold.kernels import cudnn, fused, library
 from twofold.kernels.checks import Call
-from twofold.kernels.ops import attend_around, attend_with_own
+from twofold.kernels.ops import attend_one_pass, attend_with_own
 
 
 def why_not(call: Call) -> str | None:
@@ -48,7 +48,7 @@ def forward(call: Call) -> Tensor:
     self_key, self_value = call.own_pair()
     if is_one_pass(call):
         tensors = (call.query, call.key, call.value, self_key, self_value)
-        out, *_ = attend_around(*tensors, call.is_causal, call.scale)
+        out, *_ = attend_one_pass(*tensors, call.is_causal, call.scale)
         return out
     out, _ = attend_with_own(
         call.query,
@@ -69,7 +69,7 @@ def is_one_pass(call: Call) -> bool:
     """Whether one library call and one pass over its output do it all: plain self-attention where Triton runs."""
     if not (call.query.is_cuda and call.is_plain and call.queries > 1 and fused.why_not(call) is None):
         return False
-    return call.is_causal or graphs.why_not(call.query.device) is None
+    return call.is_causal or cudnn.why_not(call.query.device) is None
 
 
 def own_logit(call: Call, self_key: Tensor) -> Tensor:

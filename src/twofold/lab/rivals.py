@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import initialization as init
 
 from twofold.attention.heads import merged, side_by_side
-from twofold.attention.rotary import Turn
+from twofold.attention.rotary import RotaryTable
 from twofold.attention.split import Projected
 from twofold.models.layers import SelfAttention
 
@@ -28,7 +28,7 @@ SMALLEST_SQUARE = 1.0e-6
 class Tied(SelfAttention):
     """Split attention, its kernels included, whose own keys and values are those for everyone else: a control."""
 
-    def project(self, x: Tensor, positions: Tensor | Turn | None = None) -> Projected:
+    def project(self, x: Tensor, positions: Tensor | RotaryTable | None = None) -> Projected:
         new = super().project(x, positions)
         return new._replace(self_key=new.key, self_value=new.value)
 
@@ -44,7 +44,7 @@ class SelfBias(SelfAttention):
     def start(self) -> None:
         init.zeros_(self.self_bias)
 
-    def project(self, x: Tensor, positions: Tensor | Turn | None = None) -> Projected:
+    def project(self, x: Tensor, positions: Tensor | RotaryTable | None = None) -> Projected:
         new = super().project(x, positions)
         shift = scoring(new.query, self.self_bias[:, None, None])
         return new._replace(self_key=(new.key.to(shift.dtype) + shift).to(new.key.dtype))
@@ -67,7 +67,7 @@ class MaskedDiagonal(SelfAttention):
         super().__init__(config, layer_idx, is_causal=is_causal)
         _check_ungrouped(self, "a masked diagonal")
 
-    def project(self, x: Tensor, positions: Tensor | Turn | None = None) -> Projected:
+    def project(self, x: Tensor, positions: Tensor | RotaryTable | None = None) -> Projected:
         new = super().project(x, positions)
         nowhere = scoring(new.query.detach(), FAR_BELOW).to(new.key.dtype)
         return new._replace(self_key=nowhere, self_value=torch.zeros_like(new.value))

@@ -43,7 +43,7 @@ class DecoderModel(Stack):
         # Nothing is padded, packed or out of sight: layers know causal order by themselves. transformers would look at
         # the positions, which stalls a GPU, and a compiled graph would hold a mask of T x T that nobody needs.
         is_plain = attention_mask is None and position_ids is None and self.config.sliding_window is None
-        x, turn = self.placed(input_ids, inputs_embeds, position_ids, seen)
+        x, rotary_table = self.placed(input_ids, inputs_embeds, position_ids, seen)
         # Where a mask is given, it says all there is to say.
         counted = None if position_ids is None or attention_mask is not None else counted_anew(position_ids)
         make_mask = create_causal_mask if self.config.sliding_window is None else create_sliding_window_causal_mask
@@ -60,7 +60,7 @@ class DecoderModel(Stack):
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache(config=self.config)
         for layer in self.used_layers:
-            x = layer(x, turn, attention_mask=mask, past_key_values=past_key_values, **options)
+            x = layer(x, rotary_table, attention_mask=mask, past_key_values=past_key_values, **options)
         return BaseModelOutputWithPast(last_hidden_state=self.norm(x), past_key_values=past_key_values)
 
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from twofold.attention.positions import sinusoidal
-from twofold.attention.rotary import Turn
+from twofold.attention.rotary import RotaryTable
 from twofold.kernels import autocast
 from twofold.models.rope import rotary_of
 
@@ -18,7 +18,7 @@ def second_table(model: PreTrainedModel, own: Any, given: Any) -> Any:
 
 
 class Embedding(nn.Module):
-    """Token embeddings with their positions added, and the turn that rotary layers take instead."""
+    """Token embeddings with their positions added, and the rotary table that rotary layers take instead."""
 
     def __init__(self, config: Any) -> None:
         super().__init__()
@@ -32,20 +32,20 @@ class Embedding(nn.Module):
 
     def forward(
         self, input_ids: Tensor | None, inputs_embeds: Tensor | None, position_ids: Tensor
-    ) -> tuple[Tensor, Turn | None]:
-        config, turn = self.config, None
+    ) -> tuple[Tensor, RotaryTable | None]:
+        config, rotary_table = self.config, None
         x = self.vectors(input_ids, inputs_embeds)
         if self.rotary is not None:
             dtype = x.dtype
             # float64 it leaves alone.
             if dtype != torch.float64 and autocast.is_on(x.device.type):
                 dtype = torch.get_autocast_dtype(x.device.type)
-            turn = self.rotary.at(position_ids, dtype)
+            rotary_table = self.rotary.at(position_ids, dtype)
         elif self.learned is not None:
             x = x + self._learned(self.learned, position_ids)
         elif config.positions == "sinusoidal":
             x = x + sinusoidal(position_ids, config.hidden_size, dtype=x.dtype)
-        return self.dropout(x), turn
+        return self.dropout(x), rotary_table
 
     def vectors(self, input_ids: Tensor | None, inputs_embeds: Tensor | None) -> Tensor:
         """Of the tokens alone, as the recipe scales them."""

@@ -43,10 +43,10 @@ class EncoderModel(Stack):
                 # Its vector is not 0 for ever: as an output, where both are one table, it learns.
                 cues = cues.masked_fill((cue_ids == self.config.pad_token_id)[..., None], 0.0)
             input_ids, inputs_embeds = None, own + cues.sum(-2)
-        x, turn = self.placed(input_ids, inputs_embeds, position_ids)
+        x, rotary_table = self.placed(input_ids, inputs_embeds, position_ids)
         mask = create_bidirectional_mask(config=self.config, inputs_embeds=x, attention_mask=attention_mask)
         for layer in self.used_layers:
-            x = layer(x, turn, attention_mask=mask, **options)
+            x = layer(x, rotary_table, attention_mask=mask, **options)
         return BaseModelOutput(last_hidden_state=self.norm(x))
 
 

@@ -12,7 +12,7 @@ from twofold.attention.cache import KeyValues
 from twofold.attention.cross import CrossAttention
 from twofold.attention.heads import split
 from twofold.attention.own_slots import place_own_slots, update_cache
-from twofold.attention.rotary import Turn
+from twofold.attention.rotary import RotaryTable
 from twofold.attention.split import HeadNorm, SplitSelfAttention
 from twofold.kernels.api import split_attention, split_attention_weights
 from twofold.models.configs import GATED
@@ -41,7 +41,7 @@ class SelfAttention(SplitSelfAttention):
     def forward(  # type: ignore[override]
         self,
         x: Tensor,
-        turn: Turn | None = None,
+        rotary_table: RotaryTable | None = None,
         attention_mask: Tensor | None = None,
         past_key_values: Cache | None = None,
         *,
@@ -52,7 +52,7 @@ class SelfAttention(SplitSelfAttention):
 
         packed: what continuous batching says of its one row of many sequences, its paged cache included.
         """
-        new = self.project(x, turn)
+        new = self.project(x, rotary_table)
         cache = past_key_values if packed is None else packed["cache"]
         cached = update_cache(cache, new.key, new.value, self.layer_idx, packed)
         dropout = self.dropout if self.training else 0.0
@@ -197,7 +197,7 @@ class Layer(GradientCheckpointingLayer):
     def forward(
         self,
         x: Tensor,
-        turn: Turn | None = None,
+        rotary_table: RotaryTable | None = None,
         context: Tensor | None = None,
         *,
         attention_mask: Tensor | None = None,
@@ -214,7 +214,7 @@ class Layer(GradientCheckpointingLayer):
                 "output_attentions": output_attentions,
                 "packed": told if told.get("cache") is not None else None,
             }
-            return self.self_attn(x, turn, attention_mask, own_past, **options)[0]
+            return self.self_attn(x, rotary_table, attention_mask, own_past, **options)[0]
 
         def look(x: Tensor) -> Tensor:
             return self.cross_attn(x, context, context_mask, both, output_attentions=output_attentions)[0]

@@ -27,9 +27,9 @@ def self_weights(model: nn.Module, *args: Any, **kwargs: Any) -> list[Tensor]:
         # Hooks hear every thread that uses the model, and while they come and go without what they asked for.
         if get_ident() != mine:
             return
-        x, turn, mask, _ = inputs
+        x, rotary_table, mask, _ = inputs
         check_shown(module)
-        new = module.project(x, turn)
+        new = module.project(x, rotary_table)
         causal = module.is_causal and mask is None
         grouped = module.heads != module.kv_heads
         found.append(

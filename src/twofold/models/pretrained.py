@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from transformers import initialization as init
 
 from twofold.attention.initialise import init_of
-from twofold.attention.rotary import Turn
+from twofold.attention.rotary import RotaryTable
 from twofold.attention.split import HeadNorm
 from twofold.models.bag import Bag
 from twofold.models.embedding import Embedding
@@ -115,8 +115,8 @@ class Stack(TwofoldPreTrainedModel):
 
     def placed(
         self, input_ids: Tensor | None, inputs_embeds: Tensor | None, position_ids: Tensor | None, seen: Any = 0
-    ) -> tuple[Tensor, Turn | None]:
-        """Embeddings and the turn that rotary layers take, by the positions given or counted on from `seen`."""
+    ) -> tuple[Tensor, RotaryTable | None]:
+        """Embeddings and the rotary table that rotary layers take, by the positions given or counted on from `seen`."""
         given = input_ids if inputs_embeds is None else inputs_embeds
         if given is None or (input_ids is not None and inputs_embeds is not None):
             raise ValueError("give exactly one of input_ids and inputs_embeds")

@@ -77,7 +77,7 @@ class Seq2SeqDecoder(Stack):
         **options: Any,
     ) -> BaseModelOutputWithPastAndCrossAttentions:
         seen = 0 if past_key_values is None else past_key_values.get_seq_length()
-        x, turn = self.placed(input_ids, inputs_embeds, position_ids, seen)
+        x, rotary_table = self.placed(input_ids, inputs_embeds, position_ids, seen)
         # Where a mask is given, it says all there is to say.
         counted = None if position_ids is None or attention_mask is not None else counted_anew(position_ids)
         both = past_key_values if isinstance(past_key_values, EncoderDecoderCache) else None
@@ -100,7 +100,7 @@ class Seq2SeqDecoder(Stack):
         for layer in self.used_layers:
             x = layer(
                 x,
-                turn,
+                rotary_table,
                 encoder_hidden_states,
                 attention_mask=mask,
                 context_mask=context_mask,

@@ -6,11 +6,10 @@ import torch
 import triton
 from torch import Tensor
 
-from twofold.kernels.library import unit_stride
-from twofold.kernels.parts import empty_heads
+from twofold.kernels.library import empty_heads, unit_stride
 from twofold.kernels.triton.backward import columns_kernel, own_kernel, rows_kernel
 from twofold.kernels.triton.forward import forward_kernel
-from twofold.kernels.triton.plan import Plan, softmax_numbers
+from twofold.kernels.triton.options import KernelOptions, softmax_numbers
 
 
 class Tiles(NamedTuple):
@@ -50,18 +49,18 @@ def columns_tiles(width: int, dtype: torch.dtype, is_causal: bool) -> Tiles:
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, self_key: Tensor, self_value: Tensor, plan: Plan
+    query: Tensor, key: Tensor, value: Tensor, self_key: Tensor, self_value: Tensor, options: KernelOptions
 ) -> tuple[Tensor, Tensor]:
     """Output (B, Hq, T, D) and what backward needs of the softmax, `softmax_numbers` a row."""
     query, key, value, self_key, self_value = map(unit_stride, (query, key, value, self_key, self_value))
     B, H, T, D = query.shape
     out = empty_heads(query)
-    softmax = torch.empty((softmax_numbers(plan.attn_mask), B, H, T), dtype=torch.float32, device=query.device)
-    tiles = forward_tiles(D, query.dtype, plan.is_causal)
+    softmax = torch.empty((softmax_numbers(options.attn_mask), B, H, T), dtype=torch.float32, device=query.device)
+    tiles = forward_tiles(D, query.dtype, options.is_causal)
     forward_kernel[(triton.cdiv(T, tiles.rows), B * H)](
-        query, key, value, self_key, self_value, out, softmax, *_pointers(plan, query),
-        *strides(query, key, value, self_key, self_value, out), *_mask_strides(plan, query, key),
-        H, T, key.shape[2], D, *_numbers(plan), **_switches(plan, query, key, tiles),
+        query, key, value, self_key, self_value, out, softmax, *_pointers(options, query),
+        *strides(query, key, value, self_key, self_value, out), *_mask_strides(options, query, key),
+        H, T, key.shape[2], D, *_numbers(options), **_switches(options, query, key, tiles),
     )  # fmt: skip
     return out, softmax
 
@@ -75,7 +74,7 @@ def attend_backward(
     self_value: Tensor,
     out: Tensor,
     softmax: Tensor,
-    plan: Plan,
+    options: KernelOptions,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of query, key, value, self_key and self_value."""
     grad, query, key, value, self_key, self_value = map(unit_stride, (grad, query, key, value, self_key, self_value))
@@ -86,24 +85,24 @@ def attend_backward(
     grad_self_key, grad_self_value = empty_heads(self_key), empty_heads(self_value)
     tiles = rows_tiles(D, query.dtype)
     rows_kernel[(triton.cdiv(T, tiles.rows), B * H)](
-        query, key, value, self_key, self_value, out, grad, softmax, delta, *_pointers(plan, query),
+        query, key, value, self_key, self_value, out, grad, softmax, delta, *_pointers(options, query),
         grad_query, grad_self_key, grad_self_value,
-        *strides(query, key, value, self_key, self_value, out, grad), *_mask_strides(plan, query, key),
-        *strides(grad_query), H, T, S, D, *_numbers(plan), **_switches(plan, query, key, tiles),
+        *strides(query, key, value, self_key, self_value, out, grad), *_mask_strides(options, query, key),
+        *strides(grad_query), H, T, S, D, *_numbers(options), **_switches(options, query, key, tiles),
     )  # fmt: skip
     grad_key, grad_value = empty_heads(key), empty_heads(value)
-    tiles = columns_tiles(D, query.dtype, plan.is_causal)
+    tiles = columns_tiles(D, query.dtype, options.is_causal)
     columns_kernel[(triton.cdiv(S, tiles.columns), B * key.shape[1])](
-        query, key, value, grad, softmax, delta, *_pointers(plan, query), grad_key, grad_value,
-        *strides(query, key, value, grad), *_mask_strides(plan, query, key), *strides(grad_key),
-        H, T, S, D, *_numbers(plan), **_switches(plan, query, key, tiles),
+        query, key, value, grad, softmax, delta, *_pointers(options, query), grad_key, grad_value,
+        *strides(query, key, value, grad), *_mask_strides(options, query, key), *strides(grad_key),
+        H, T, S, D, *_numbers(options), **_switches(options, query, key, tiles),
     )  # fmt: skip
     if groups > 1:
         tiles = Tiles(32, 32, 4, 1)
         own_kernel[(triton.cdiv(T, tiles.rows), B * key.shape[1])](
-            query, self_key, self_value, grad, softmax, delta, *_pointers(plan, query), grad_self_key, grad_self_value,
-            *strides(query, self_key, self_value, grad), *_mask_strides(plan, query, key), *strides(grad_self_key),
-            H, T, S, D, *_numbers(plan), **_switches(plan, query, key, tiles),
+            query, self_key, self_value, grad, softmax, delta, *_pointers(options, query), grad_self_key, grad_self_value,
+            *strides(query, self_key, self_value, grad), *_mask_strides(options, query, key), *strides(grad_self_key),
+            H, T, S, D, *_numbers(options), **_switches(options, query, key, tiles),
         )  # fmt: skip
     return grad_query, grad_key, grad_value, grad_self_key, grad_self_value
 
@@ -112,33 +111,33 @@ def strides(*tensors: Tensor) -> list[int]:
     return [stride for tensor in tensors for stride in tensor.stride()[:3]]
 
 
-def _pointers(plan: Plan, stand_in: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _pointers(options: KernelOptions, stand_in: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Mask, segments and seed; a kernel never looks behind the stand-in for one that is not there."""
-    mask = stand_in if plan.attn_mask is None else plan.attn_mask
+    mask = stand_in if options.attn_mask is None else options.attn_mask
     mask = mask.view(torch.uint8) if mask.dtype == torch.bool else mask
-    segments = stand_in if plan.segment_ids is None else plan.segment_ids.contiguous()
-    return mask, segments, stand_in if plan.seed is None else plan.seed
+    segments = stand_in if options.segment_ids is None else options.segment_ids.contiguous()
+    return mask, segments, stand_in if options.seed is None else options.seed
 
 
-def _mask_strides(plan: Plan, query: Tensor, key: Tensor) -> tuple[int, ...]:
+def _mask_strides(options: KernelOptions, query: Tensor, key: Tensor) -> tuple[int, ...]:
     """Strides of the mask over (B, Hq, T, S), and from one of the softmax's numbers to the next."""
-    if plan.attn_mask is None:
+    if options.attn_mask is None:
         strides = (0, 0, 0, 0)
     else:
-        strides = plan.attn_mask.expand(*query.shape[:3], key.shape[2]).stride()
+        strides = options.attn_mask.expand(*query.shape[:3], key.shape[2]).stride()
     return *strides, query.shape[0] * query.shape[1] * query.shape[2]
 
 
-def _numbers(plan: Plan) -> tuple[float, float, float, int]:
-    return plan.scale, plan.softcap or 1.0, plan.dropout_p, plan.window or 0
+def _numbers(options: KernelOptions) -> tuple[float, float, float, int]:
+    return options.scale, options.softcap or 1.0, options.dropout_p, options.window or 0
 
 
-def _switches(plan: Plan, query: Tensor, key: Tensor, tiles: Tiles) -> dict[str, object]:
+def _switches(options: KernelOptions, query: Tensor, key: Tensor, tiles: Tiles) -> dict[str, object]:
     width = max(triton.next_power_of_2(query.shape[-1]), 16)
-    if plan.attn_mask is None:
+    if options.attn_mask is None:
         mask = "none"
     else:
-        mask = "bool" if plan.attn_mask.dtype == torch.bool else "float"
+        mask = "bool" if options.attn_mask.dtype == torch.bool else "float"
     return {
         "GROUPS": query.shape[1] // key.shape[1],
         "WIDTH": width,
@@ -147,12 +146,12 @@ def _switches(plan: Plan, query: Tensor, key: Tensor, tiles: Tiles) -> dict[str,
         "COLUMNS": tiles.columns,
         # No tile is cut short, so that nothing has to be looked at row by row.
         "WHOLE": query.shape[2] % tiles.rows == 0 and key.shape[2] % tiles.columns == 0,
-        "IS_CAUSAL": plan.is_causal,
-        "WINDOW": plan.window is not None,
-        "SEGMENTS": plan.segment_ids is not None,
+        "IS_CAUSAL": options.is_causal,
+        "WINDOW": options.window is not None,
+        "SEGMENTS": options.segment_ids is not None,
         "MASK": mask,
-        "SOFTCAP": plan.softcap is not None,
-        "DROPOUT": plan.dropout_p > 0,
+        "SOFTCAP": options.softcap is not None,
+        "DROPOUT": options.dropout_p > 0,
         # float32 means float32: no tf32 unless somebody asks for it.
         "PRECISION": "ieee",
         "num_warps": tiles.warps,

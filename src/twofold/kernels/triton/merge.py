@@ -60,7 +60,7 @@ def merge_kernel(
         later = _load_part(p_later + batch * s_later_b + head * s_later_h, rows, s_later_t, 0, T - 2, width, WIDTH)
         later_lse = tl.load(p_later_lse + along * (T - 1) + rows, mask=rows < T - 1, other=float("-inf"))
         greatest = tl.maximum(greatest, later_lse)
-    # All shares from differences of logarithms, as in `parts`.
+    # All shares from differences of logarithms, as in `lse_merge`.
     own = tl.exp2((logit - greatest) * LOG2E)
     share = tl.exp2((others_lse - greatest) * LOG2E)
     total = own + share

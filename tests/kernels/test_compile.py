@@ -275,7 +275,7 @@ def test_export_with_more_keys_than_queries_both_dynamic(backend, numbers):
 @pytest.mark.parametrize("tokens", [64, 2048])
 @pytest.mark.parametrize("causal", [False, True])
 def test_gpu_compiles_to_one_graph(causal, tokens, mode):
-    """What "auto" takes, fused or around the library, in one graph and in CUDA graphs."""
+    """What "auto" takes, fused or the library and a merge, in one graph and in CUDA graphs."""
 
     def draw():
         return [

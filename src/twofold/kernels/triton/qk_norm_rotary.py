@@ -1,7 +1,7 @@
-"""Normalise and turn heads: one kernel for queries, keys and own keys, forward and backward.
+"""QK norm and rotary positions: one kernel for queries, keys and own keys, forward and backward.
 
 A program holds TOKENS tokens and goes through HEADS heads of them. The two halves of a head are separate tiles, since a
-turn mixes feature j with feature j + D/2.
+rotation mixes feature j with feature j + D/2.
 """
 
 from typing import Any
@@ -11,8 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from twofold.kernels.library import unit_stride
-from twofold.kernels.parts import empty_heads
+from twofold.kernels.library import empty_heads, unit_stride
 from twofold.kernels.triton.launch import strides
 
 # Elements of half a tile, a program's heads where there are many tokens, and the kernels' warps: the fastest of a sweep
@@ -47,7 +46,7 @@ def _gain_halves(pointer, half, HALF: tl.constexpr):
 
 
 @triton.jit
-def _turn_heads(
+def _heads_forward(
     p_x, p_y, p_gain, p_cos, p_sin, s_b, s_h, s_t, s_cos_b, s_cos_t, first_head, heads, T, total, half, eps,
     NORM: tl.constexpr, TOKENS: tl.constexpr, HALF: tl.constexpr, HEADS: tl.constexpr,
 ):  # fmt: skip
@@ -73,32 +72,32 @@ def _turn_heads(
 
 @triton.jit
 def forward_kernel(
-    p_query, p_key, p_self_key, p_turned_query, p_turned_key, p_turned_self_key, p_query_gain, p_key_gain, p_cos, p_sin,
+    p_query, p_key, p_self_key, p_out_query, p_out_key, p_out_self_key, p_query_gain, p_key_gain, p_cos, p_sin,
     s_query_b, s_query_h, s_query_t, s_key_b, s_key_h, s_key_t, s_self_key_b, s_self_key_h, s_self_key_t,
     s_cos_b, s_cos_t, query_heads, key_heads, T, total, half, eps,
     NORM: tl.constexpr, TOKENS: tl.constexpr, HALF: tl.constexpr, HEADS: tl.constexpr,
 ):  # fmt: skip
     share, query_shares, key_shares = tl.program_id(1), tl.cdiv(query_heads, HEADS), tl.cdiv(key_heads, HEADS)
     if share < query_shares:
-        _turn_heads(
-            p_query, p_turned_query, p_query_gain, p_cos, p_sin, s_query_b, s_query_h, s_query_t, s_cos_b, s_cos_t,
+        _heads_forward(
+            p_query, p_out_query, p_query_gain, p_cos, p_sin, s_query_b, s_query_h, s_query_t, s_cos_b, s_cos_t,
             share * HEADS, query_heads, T, total, half, eps, NORM, TOKENS, HALF, HEADS,
         )  # fmt: skip
     elif share < query_shares + key_shares:
-        _turn_heads(
-            p_key, p_turned_key, p_key_gain, p_cos, p_sin, s_key_b, s_key_h, s_key_t, s_cos_b, s_cos_t,
+        _heads_forward(
+            p_key, p_out_key, p_key_gain, p_cos, p_sin, s_key_b, s_key_h, s_key_t, s_cos_b, s_cos_t,
             (share - query_shares) * HEADS, key_heads, T, total, half, eps, NORM, TOKENS, HALF, HEADS,
         )  # fmt: skip
     else:
-        _turn_heads(
-            p_self_key, p_turned_self_key, p_key_gain, p_cos, p_sin, s_self_key_b, s_self_key_h, s_self_key_t,
+        _heads_forward(
+            p_self_key, p_out_self_key, p_key_gain, p_cos, p_sin, s_self_key_b, s_self_key_h, s_self_key_t,
             s_cos_b, s_cos_t, (share - query_shares - key_shares) * HEADS, key_heads, T, total, half, eps,
             NORM, TOKENS, HALF, HEADS,
         )  # fmt: skip
 
 
 @triton.jit
-def _turn_heads_back(
+def _heads_backward(
     p_grad, p_x, p_out, p_gain, p_of_gain, p_cos, p_sin, s_grad_b, s_grad_h, s_grad_t, s_b, s_h, s_t, s_cos_b, s_cos_t,
     first_head, heads, T, total, half, eps,
     NORM: tl.constexpr, TOKENS: tl.constexpr, HALF: tl.constexpr, HEADS: tl.constexpr,
@@ -150,19 +149,19 @@ def backward_kernel(
     """Besides the gradients, each program's part of the gains' gradients: (shares of heads, D, token blocks)."""
     share, query_shares, key_shares = tl.program_id(1), tl.cdiv(query_heads, HEADS), tl.cdiv(key_heads, HEADS)
     if share < query_shares:
-        _turn_heads_back(
+        _heads_backward(
             p_grad_query, p_query, p_of_query, p_query_gain, p_of_gain, p_cos, p_sin,
             s_grad_query_b, s_grad_query_h, s_grad_query_t, s_query_b, s_query_h, s_query_t, s_cos_b, s_cos_t,
             share * HEADS, query_heads, T, total, half, eps, NORM, TOKENS, HALF, HEADS,
         )  # fmt: skip
     elif share < query_shares + key_shares:
-        _turn_heads_back(
+        _heads_backward(
             p_grad_key, p_key, p_of_key, p_key_gain, p_of_gain, p_cos, p_sin,
             s_grad_key_b, s_grad_key_h, s_grad_key_t, s_key_b, s_key_h, s_key_t, s_cos_b, s_cos_t,
             (share - query_shares) * HEADS, key_heads, T, total, half, eps, NORM, TOKENS, HALF, HEADS,
         )  # fmt: skip
     else:
-        _turn_heads_back(
+        _heads_backward(
             p_grad_self_key, p_self_key, p_of_self_key, p_key_gain, p_of_gain, p_cos, p_sin,
             s_grad_self_key_b, s_grad_self_key_h, s_grad_self_key_t, s_self_key_b, s_self_key_h, s_self_key_t,
             s_cos_b, s_cos_t, (share - query_shares - key_shares) * HEADS, key_heads, T, total, half, eps,
@@ -183,10 +182,10 @@ def forward(
     tensors = [unit_stride(tensor) for tensor in (query, key, key if self_key is None else self_key)]
     out = [empty_heads(tensor) for tensor in tensors]
     grid, switches = _launch(query, key, self_key, query_gain)
-    cos, sin, *turn_strides = _turn(query, cos, sin)
+    cos, sin, *table_strides = _table(query, cos, sin)
     forward_kernel[grid](
         *tensors, *out, *_gains(query_gain, key_gain, cos), cos, sin,
-        *strides(*tensors), *turn_strides, *_sizes(query, key), eps,
+        *strides(*tensors), *table_strides, *_sizes(query, key), eps,
         **switches, num_warps=FORWARD_WARPS,
     )  # fmt: skip
     return out[0], out[1], key.new_empty(0) if self_key is None else out[2]
@@ -212,10 +211,10 @@ def backward(
     D = query.shape[-1]
     blocks, shares = grid
     of_gain = torch.empty((shares, D if switches["NORM"] else 0, blocks), dtype=torch.float32, device=query.device)
-    cos, sin, *turn_strides = _turn(query, cos, sin)
+    cos, sin, *table_strides = _table(query, cos, sin)
     backward_kernel[grid](
         *grads, *tensors, *out, *_gains(query_gain, key_gain, cos), of_gain, cos, sin,
-        *strides(*grads, *tensors), *turn_strides, *_sizes(query, key), eps,
+        *strides(*grads, *tensors), *table_strides, *_sizes(query, key), eps,
         **switches, num_warps=BACKWARD_WARPS,
     )  # fmt: skip
     query_shares = triton.cdiv(query.shape[1], switches["HEADS"])
@@ -242,7 +241,7 @@ def _gains(query_gain: Tensor | None, key_gain: Tensor | None, stand_in: Tensor)
     return [stand_in if gain is None else gain.contiguous() for gain in (query_gain, key_gain)]
 
 
-def _turn(query: Tensor, cos: Tensor, sin: Tensor) -> tuple[Any, ...]:
+def _table(query: Tensor, cos: Tensor, sin: Tensor) -> tuple[Any, ...]:
     """cos and sin as (B or 1, 1, T, D), dense along D and alike, and their strides along batch and tokens."""
     cos, sin = (tensor.expand(query.shape[0], 1, *tensor.shape[-2:]) for tensor in (cos, sin))
     cos, sin = unit_stride(cos), unit_stride(sin)

@@ -13,8 +13,7 @@ import triton.language as tl
 from torch import Tensor
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from twofold.kernels.library import unit_stride
-from twofold.kernels.parts import empty_heads
+from twofold.kernels.library import empty_heads, unit_stride
 from twofold.kernels.triton.launch import strides
 from twofold.kernels.triton.tiles import LOG2E
 

@@ -13,9 +13,8 @@ import torch
 import triton
 from torch import Tensor
 
-from twofold.kernels import graphs, library
-from twofold.kernels.library import aligned
-from twofold.kernels.parts import empty_heads, library_for
+from twofold.kernels import cudnn, library
+from twofold.kernels.library import aligned, empty_heads, library_for
 from twofold.kernels.triton.launch import strides
 from twofold.kernels.triton.merge import finish_kernel, merge_kernel
 
@@ -36,19 +35,19 @@ def attend(
         return torch.empty((B, H, rows), dtype=torch.float32, device=query.device)
 
     out, own = empty_heads(query), numbers(T)
-    has_graphs, triangles = _has_graphs(query, is_causal), not is_causal and T >= TRIANGLES_FROM
+    has_cudnn, triangles = _has_cudnn(query, is_causal), not is_causal and T >= TRIANGLES_FROM
     first = 1 if is_causal or triangles else 0
-    if has_graphs:
+    if has_cudnn:
         others, others_lse = out[:, :, first:], numbers(T - first)
         pattern = "up to" if first else "all but"
-        graphs.forward(query[:, :, first:], key, value, others, others_lse, pattern, scale)
+        cudnn.forward(query[:, :, first:], key, value, others, others_lse, pattern, scale)
     else:
         others, others_lse = library.forward(library_for(query), query[:, :, 1:], key, value, None, True, scale)
         others_lse = others_lse.contiguous()
     later, later_lse, lse = others, others_lse, others_lse
     if triangles:
         later, later_lse, lse = empty_heads(query[:, :, 1:]), numbers(T - 1), numbers(T)
-        graphs.forward(query[:, :, :-1], key[:, :, 1:], value[:, :, 1:], later, later_lse, "from", scale)
+        cudnn.forward(query[:, :, :-1], key[:, :, 1:], value[:, :, 1:], later, later_lse, "from", scale)
     merge_kernel[(triton.cdiv(T, ROWS), B * H)](
         query, self_key, self_value, others, others_lse, later, later_lse, out, lse, own,
         *strides(query, self_key, self_value, others, later, out), H, T, D, scale,
@@ -76,10 +75,10 @@ def attend_backward(
     first = int(is_causal)
     rows, out_rows, grad_rows = query[:, :, first:], out[:, :, first:], grad[:, :, first:]
     grad_query = empty_heads(query)
-    if _has_graphs(query, is_causal):
+    if _has_cudnn(query, is_causal):
         others, grad_key, grad_value = grad_query[:, :, first:], empty_heads(key), empty_heads(value)
         pattern = "up to" if is_causal else "all but"
-        graphs.backward(rows, key, value, out_rows, grad_rows, lse, others, grad_key, grad_value, pattern, scale)
+        cudnn.backward(rows, key, value, out_rows, grad_rows, lse, others, grad_key, grad_value, pattern, scale)
     else:
         others, *rest = library.backward(
             library_for(query), grad_rows, rows, key, value, None, out_rows, lse, True, scale
@@ -95,11 +94,11 @@ def attend_backward(
     return grad_query, grad_key, grad_value, grad_self_key, grad_self_value
 
 
-def _has_graphs(query: Tensor, is_causal: bool) -> bool:
+def _has_cudnn(query: Tensor, is_causal: bool) -> bool:
     """Whether cuDNN's graphs serve. Without them torch's own causal attention does, but for the causal case alone."""
-    obstacle = graphs.why_not(query.device)
+    obstacle = cudnn.why_not(query.device)
     if obstacle is not None and not is_causal:
-        raise RuntimeError(f'bidirectional attention around a library: {obstacle}; name backend="triton"')
+        raise RuntimeError(f'bidirectional attention by a library: {obstacle}; name backend="triton"')
     return obstacle is None
 
 

@@ -1,9 +1,9 @@
-"""Queries and keys on their way to attention, normalised and turned: q, k and k' in one launch, and so their gradients.
+"""QK norm and rotary positions of q, k and k' in one launch, and of their gradients in another.
 
-    x -> turn(gain * x / rms(x))
+    x -> rotate(gain * x / rms(x))
 
 A compiler makes several kernels of this, each far from the speed of its bytes (LOG.md). This file says when the kernel
-serves and defines the torch.library op; the kernels are in `triton/turn`.
+serves and defines the torch.library op; the kernels are in `triton/qk_norm_rotary`.
 """
 
 import torch
@@ -11,13 +11,13 @@ from torch import Tensor
 
 from twofold.kernels import fused
 from twofold.kernels.checks import have_tangents, without_tangents
-from twofold.kernels.parts import empty_heads
+from twofold.kernels.library import empty_heads
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
-def serves(tensors: list[Tensor], gains: list[Tensor], turn: tuple[Tensor, Tensor]) -> bool:
-    """Whether `turned` may take these heads (B, H, T, D), gains (D,), cos and sin (..., T, D)."""
+def serves(tensors: list[Tensor], gains: list[Tensor], rotary_table: tuple[Tensor, Tensor]) -> bool:
+    """Whether `qk_norm_rotary` may take these heads (B, H, T, D), gains (D,), cos and sin (..., T, D)."""
     first = tensors[0]
     return (
         fused.INSTALLED
@@ -27,14 +27,14 @@ def serves(tensors: list[Tensor], gains: list[Tensor], turn: tuple[Tensor, Tenso
         and first.shape[-1] % 2 == 0
         and first.shape[-1] <= fused.WIDEST
         and all(tensor.dtype == first.dtype and tensor.device == first.device for tensor in tensors)
-        and all(tensor.device == first.device for tensor in (*gains, *turn))
-        and not any(tensor.requires_grad for tensor in turn)
+        and all(tensor.device == first.device for tensor in (*gains, *rotary_table))
+        and not any(tensor.requires_grad for tensor in rotary_table)
         and not have_tangents(*tensors, *gains)
     )
 
 
-@torch.library.custom_op("twofold::turned", mutates_args=())
-def turned(
+@torch.library.custom_op("twofold::qk_norm_rotary", mutates_args=())
+def qk_norm_rotary(
     query: Tensor,
     key: Tensor,
     self_key: Tensor | None,
@@ -44,23 +44,23 @@ def turned(
     sin: Tensor,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Of query (B, Hq, T, D), key and self_key (B, Hkv, T, D); an empty tensor of a self_key that is not there.
+    """Of query (B, Hq, T, D), key and self_key (B, Hkv, T, D); an empty tensor if self_key is None.
 
-    Without gains nothing is normalised. cos and sin: (..., T, D), as a `Turn` holds them.
+    Without gains nothing is normalised. cos and sin: (..., T, D), as a `RotaryTable` holds them.
     """
-    from twofold.kernels.triton import turn
+    from twofold.kernels.triton import qk_norm_rotary as kernels
 
     with torch.cuda.device_of(query):
-        return turn.forward(query, key, self_key, query_gain, key_gain, cos, sin, eps)
+        return kernels.forward(query, key, self_key, query_gain, key_gain, cos, sin, eps)
 
 
-@turned.register_fake
+@qk_norm_rotary.register_fake
 def _(query, key, self_key, *_):  # noqa: ANN001, ANN002, ANN202
     return empty_heads(query), empty_heads(key), key.new_empty(0) if self_key is None else empty_heads(self_key)
 
 
-@torch.library.custom_op("twofold::turned_backward", mutates_args=())
-def turned_backward(
+@torch.library.custom_op("twofold::qk_norm_rotary_backward", mutates_args=())
+def qk_norm_rotary_backward(
     grad_query: Tensor,
     grad_key: Tensor,
     grad_self_key: Tensor | None,
@@ -74,14 +74,14 @@ def turned_backward(
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of query, key and self_key, and of the gains in float32; an empty tensor for what is not there."""
-    from twofold.kernels.triton import turn
+    from twofold.kernels.triton import qk_norm_rotary as kernels
 
     grads = (grad_query, grad_key, grad_self_key)
     with torch.cuda.device_of(query):
-        return turn.backward(*grads, query, key, self_key, query_gain, key_gain, cos, sin, eps)
+        return kernels.backward(*grads, query, key, self_key, query_gain, key_gain, cos, sin, eps)
 
 
-@turned_backward.register_fake
+@qk_norm_rotary_backward.register_fake
 def _(grad_query, grad_key, grad_self_key, query, key, self_key, query_gain, *_):  # noqa: ANN001, ANN002, ANN202
     own = key.new_empty(0) if self_key is None else empty_heads(self_key)
     width = 0 if query_gain is None else query.shape[-1]
@@ -100,7 +100,7 @@ def _backward(ctx, grad_query, grad_key, grad_self_key):  # noqa: ANN001, ANN202
     grads = grad_query, grad_key, grad_self_key
     *_, query, key, self_key, query_gain, key_gain, cos, sin = without_tangents(*grads, *ctx.saved_tensors)
     own = None if self_key is None else grad_self_key
-    *grads, of_query_gain, of_key_gain = turned_backward(
+    *grads, of_query_gain, of_key_gain = qk_norm_rotary_backward(
         grad_query, grad_key, own, query, key, self_key, query_gain, key_gain, cos, sin, ctx.eps
     )
     if self_key is None:
@@ -111,4 +111,4 @@ def _backward(ctx, grad_query, grad_key, grad_self_key):  # noqa: ANN001, ANN202
     return *grads, *of_gains, None, None, None
 
 
-turned.register_autograd(_backward, setup_context=_keep)
+qk_norm_rotary.register_autograd(_backward, setup_context=_keep)

@@ -1,4 +1,4 @@
-"""Normalised and turned heads: one kernel against the formula in float64, values and every gradient."""
+"""QK norm and rotary positions: one kernel against the formula in float64, values and every gradient."""
 
 import itertools
 
@@ -6,17 +6,17 @@ import pytest
 import torch
 
 from twofold.attention.rotary import Rotary, Yarn
-from twofold.kernels import turned as turning
+from twofold.kernels import qk_norm_rotary as fused
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 EPS = 1e-6
 
 
-def formula(x, gain, turn):
+def formula(x, gain, rotary_table):
     if gain is not None:
         x = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + EPS) * gain
     half = x.shape[-1] // 2
-    return x * turn[0] + torch.cat([-x[..., half:], x[..., :half]], dim=-1) * turn[1]
+    return x * rotary_table[0] + torch.cat([-x[..., half:], x[..., :half]], dim=-1) * rotary_table[1]
 
 
 def heads(B, H, T, D, dtype, layout):
@@ -39,14 +39,16 @@ def test_values_and_gradients_are_the_formulas(sizes, layout, split, norm):
     (B, Hq, Hkv, T, D), dtype = sizes, torch.float32
     tensors = [heads(B, h, T, D, dtype, layout).requires_grad_() for h in (Hq, Hkv, Hkv)[: 2 + split]]
     gains = [torch.randn(D, device=DEVICE).requires_grad_() for _ in range(2)] if norm else []
-    turn = Rotary(width=D, scaling=Yarn(factor=4, original_length=8)).at(
+    rotary_table = Rotary(width=D, scaling=Yarn(factor=4, original_length=8)).at(
         torch.randint(99, (B, T), device=DEVICE), dtype
     )
-    made = turning.turned(*tensors, *([] if split else [None]), *(gains or [None, None]), *turn, EPS)[: 2 + split]
+    made = fused.qk_norm_rotary(*tensors, *([] if split else [None]), *(gains or [None, None]), *rotary_table, EPS)[
+        : 2 + split
+    ]
     exact = [tensor.detach().double().requires_grad_() for tensor in (*tensors, *gains)]
     exact_gains = [exact[-2], exact[-1], exact[-1]] if norm else [None] * 3
     expected = [
-        formula(x, gain, [part.double() for part in turn])
+        formula(x, gain, [part.double() for part in rotary_table])
         for x, gain in zip(exact[: 2 + split], exact_gains, strict=False)
     ]
     grads = [torch.randn(B, T, x.shape[1], D, device=DEVICE).transpose(1, 2) for x in made]
@@ -60,32 +62,32 @@ def test_values_and_gradients_are_the_formulas(sizes, layout, split, norm):
 def test_half_precision_rounds_once(dtype):
     x = [heads(2, 4, 33, 64, dtype, "projection") for _ in range(3)]
     gains = [torch.rand(64, device=DEVICE) + 0.5 for _ in range(2)]
-    turn = Rotary(width=64).at(torch.arange(33, device=DEVICE), dtype)
-    made = turning.turned(*x, *gains, *turn, EPS)
+    rotary_table = Rotary(width=64).at(torch.arange(33, device=DEVICE), dtype)
+    made = fused.qk_norm_rotary(*x, *gains, *rotary_table, EPS)
     for found, tensor, gain in zip(made, x, (gains[0], gains[1], gains[1]), strict=True):
-        exact = formula(tensor.double(), gain.double(), [part.double() for part in turn])
+        exact = formula(tensor.double(), gain.double(), [part.double() for part in rotary_table])
         assert ((found.double() - exact).abs() <= torch.finfo(dtype).eps * exact.abs() + 1e-6).all()
 
 
 def test_a_gradient_that_lies_otherwise_is_the_same():
     x = [heads(2, 4, 9, 16, torch.float32, "projection").requires_grad_() for _ in range(3)]
-    turn = Rotary(width=16).at(torch.arange(9, device=DEVICE), torch.float32)
+    rotary_table = Rotary(width=16).at(torch.arange(9, device=DEVICE), torch.float32)
     grads = [torch.randn(2, 4, 9, 32, device=DEVICE)[..., ::2] for _ in range(3)]
-    found = torch.autograd.grad(turning.turned(*x, None, None, *turn, EPS), x, grads)
-    expected = torch.autograd.grad([formula(tensor, None, turn) for tensor in x], x, grads)
+    found = torch.autograd.grad(fused.qk_norm_rotary(*x, None, None, *rotary_table, EPS), x, grads)
+    expected = torch.autograd.grad([formula(tensor, None, rotary_table) for tensor in x], x, grads)
     torch.testing.assert_close(found, expected)
 
 
-def test_it_serves_gpus_alone_and_no_odd_or_trained_turn():
+def test_it_serves_gpus_alone_and_no_odd_or_trained_rotary_table():
     x = torch.randn(1, 1, 3, 4)
-    turn = Rotary(width=4).at(torch.arange(3), torch.float32)
-    assert not turning.serves([x], [], turn)
+    rotary_table = Rotary(width=4).at(torch.arange(3), torch.float32)
+    assert not fused.serves([x], [], rotary_table)
     if DEVICE == "cuda":
-        x, turn = x.cuda(), tuple(part.cuda() for part in turn)
-        assert turning.serves([x], [], turn)
-        assert not turning.serves([x.double()], [], turn)
-        assert not turning.serves([x], [], (turn[0].requires_grad_(), turn[1]))
-        assert not turning.serves([x[:, :, :0]], [], turn)
+        x, rotary_table = x.cuda(), tuple(part.cuda() for part in rotary_table)
+        assert fused.serves([x], [], rotary_table)
+        assert not fused.serves([x.double()], [], rotary_table)
+        assert not fused.serves([x], [], (rotary_table[0].requires_grad_(), rotary_table[1]))
+        assert not fused.serves([x[:, :, :0]], [], rotary_table)
 
 
 @pytest.mark.gpu

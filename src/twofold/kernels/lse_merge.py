@@ -20,7 +20,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from twofold.kernels import library, masks
+from twofold.kernels import library as flash
+from twofold.kernels import masks
+from twofold.kernels.library import empty_heads, library_for
 
 # Rows per block of the masked case: the CPU kernel takes 768 rows or more in its widest tiles; a window wants few, as
 # every block reads its own width besides the window.
@@ -105,7 +107,7 @@ class Mask(NamedTuple):
 
 
 def _mask(part: Part, query: Tensor, key: Tensor, pattern: Pattern) -> Mask:
-    dtype, T, S = library.lse_dtype(query.dtype), query.shape[2], key.shape[2]
+    dtype, T, S = flash.lse_dtype(query.dtype), query.shape[2], key.shape[2]
     match part.mask:
         case "none" | "past":
             return Mask()
@@ -165,8 +167,8 @@ def attend(
     scale: float,
 ) -> tuple[Tensor, Tensor]:
     """Output and log-sum-exp; a row that sees nothing has output 0 and log-sum-exp -inf."""
-    ride, groups = library_for(query), query.shape[1] // key.shape[1]
-    parts = parts_of(query.shape[2], key.shape[2], pattern, takes_bias=library.takes_bias(ride))
+    library, groups = library_for(query), query.shape[1] // key.shape[1]
+    parts = parts_of(query.shape[2], key.shape[2], pattern, takes_bias=flash.takes_bias(library))
     out = empty_heads(query)
     out.unflatten(1, (-1, groups)).copy_(own_value[:, :, None])
     running = out.to(own_logit.dtype) if len(parts) > 1 else out
@@ -175,8 +177,8 @@ def attend(
     for part in parts:
         mask = _mask(part, query, key, pattern)
         own.shift(part.rows, mask.shift)
-        part_out, part_lse = library.forward(
-            ride,
+        part_out, part_lse = flash.forward(
+            library,
             part.of_rows(query),
             part.of_columns(key),
             part.of_columns(value),
@@ -227,8 +229,8 @@ def attend_backward(
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of query, key, value, own_logit and own_value."""
-    ride, groups = library_for(query), query.shape[1] // key.shape[1]
-    parts = parts_of(query.shape[2], key.shape[2], pattern, takes_bias=library.takes_bias(ride))
+    library, groups = library_for(query), query.shape[1] // key.shape[1]
+    parts = parts_of(query.shape[2], key.shape[2], pattern, takes_bias=flash.takes_bias(library))
     if pattern.attn_mask is not None:
         # A row that saw nothing has no gradient: with a finite log-sum-exp all its weights are exp(-inf) = 0.
         lse = lse.masked_fill(lse == -math.inf, 0.0)
@@ -237,8 +239,8 @@ def attend_backward(
     for part in parts:
         mask = _mask(part, query, key, pattern)
         own.shift(part.rows, mask.shift)
-        grad_query, grad_key, grad_value = library.backward(
-            ride,
+        grad_query, grad_key, grad_value = flash.backward(
+            library,
             part.of_rows(grad),
             part.of_rows(query),
             part.of_columns(key),
@@ -276,7 +278,7 @@ class _Total:
 
     def __init__(self, like: Tensor, parts: int) -> None:
         self._dtype = like.dtype
-        dtype = library.lse_dtype(like.dtype) if parts > 1 else like.dtype
+        dtype = flash.lse_dtype(like.dtype) if parts > 1 else like.dtype
         self._sum = empty_heads(like, dtype)
         if parts != 1:
             self._sum.zero_()
@@ -292,16 +294,3 @@ class _Total:
 
     def rounded(self) -> Tensor:
         return self._sum.to(self._dtype)
-
-
-def library_for(query: Tensor) -> library.Library:
-    found = library.library_of(query.device)
-    if found is None:
-        raise ValueError(f"query must be on a device with a flash attention, got {query.device}")
-    return found
-
-
-def empty_heads(like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """An unwritten (B, H, T, D) tensor that lies (B, T, H, D) in memory, as output projections want it."""
-    B, H, T, D = like.shape
-    return like.new_empty((B, T, H, D), dtype=dtype or like.dtype).transpose(1, 2)

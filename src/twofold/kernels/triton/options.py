@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-class Plan(NamedTuple):
+class KernelOptions(NamedTuple):
     """The options of a call, as the kernels take them."""
 
     attn_mask: Tensor | None

@@ -109,65 +109,65 @@ _thread = _Thread()
 
 
 def _run(build: Callable[..., _Graph], tensors: tuple[Tensor, ...], pattern: Pattern, scale: float) -> None:
-    cudnn, device = _cudnn(), tensors[0].device
+    frontend, device = _frontend(), tensors[0].device
     with torch.cuda.device(device):
         index = torch.cuda.current_device()
         if index not in _thread.handles:
-            _thread.handles[index] = cudnn.create_handle()
+            _thread.handles[index] = frontend.create_handle()
         handle = _thread.handles[index]
         layouts = tuple((tensor.shape, tensor.stride()) for tensor in tensors)
         key = (build, index, tensors[0].dtype, layouts, pattern, scale)
         # Kept for ever, as torch keeps its own: a captured CUDA graph may hold a plan's kernels.
         if key not in _thread.graphs:
-            _thread.graphs[key] = build(cudnn, handle, tensors, pattern, scale)
+            _thread.graphs[key] = build(frontend, handle, tensors, pattern, scale)
         found = _thread.graphs[key]
         workspace = torch.empty(max(found.workspace, 1), dtype=torch.uint8, device=device)
-        cudnn.set_stream(handle=handle, stream=torch.cuda.current_stream().cuda_stream)
+        frontend.set_stream(handle=handle, stream=torch.cuda.current_stream().cuda_stream)
         pack = dict(zip(found.tensors, tensors, strict=True)) | found.constants
         found.graph.execute(pack, workspace, handle=handle)
 
 
 @cache
-def _cudnn() -> ModuleType:
+def _frontend() -> ModuleType:
     return import_module("cudnn")
 
 
 def _build_forward(
-    cudnn: ModuleType, handle: Any, tensors: tuple[Tensor, ...], pattern: Pattern, scale: float
+    frontend: ModuleType, handle: Any, tensors: tuple[Tensor, ...], pattern: Pattern, scale: float
 ) -> _Graph:
-    graph = _empty(cudnn, handle, tensors[0].dtype)
-    query, key, value = (_input(cudnn, graph, tensor) for tensor in tensors[:3])
-    mask, constants = _mask(cudnn, graph, pattern)
+    graph = _empty(frontend, handle, tensors[0].dtype)
+    query, key, value = (_input(frontend, graph, tensor) for tensor in tensors[:3])
+    mask, constants = _mask(frontend, graph, pattern)
     out, lse = graph.sdpa(q=query, k=key, v=value, generate_stats=True, attn_scale=scale, **mask)
     results = [_output(name, tensor) for name, tensor in zip((out, lse), tensors[3:], strict=True)]
-    lse.set_data_type(cudnn.data_type.FLOAT)
-    return _built(cudnn, graph, [query, key, value, *results], constants)
+    lse.set_data_type(frontend.data_type.FLOAT)
+    return _built(frontend, graph, [query, key, value, *results], constants)
 
 
 def _build_backward(
-    cudnn: ModuleType, handle: Any, tensors: tuple[Tensor, ...], pattern: Pattern, scale: float
+    frontend: ModuleType, handle: Any, tensors: tuple[Tensor, ...], pattern: Pattern, scale: float
 ) -> _Graph:
-    graph = _empty(cudnn, handle, tensors[0].dtype)
-    query, key, value, out, grad, lse = (_input(cudnn, graph, tensor) for tensor in tensors[:6])
+    graph = _empty(frontend, handle, tensors[0].dtype)
+    query, key, value, out, grad, lse = (_input(frontend, graph, tensor) for tensor in tensors[:6])
     # The gradient of a hidden score needs no mask of its own: its weight is 0.
-    mask, constants = _mask(cudnn, graph, pattern)
+    mask, constants = _mask(frontend, graph, pattern)
     grads = graph.sdpa_backward(q=query, k=key, v=value, o=out, dO=grad, stats=lse, attn_scale=scale, **mask)
     results = [_output(name, tensor) for name, tensor in zip(grads, tensors[6:], strict=True)]
-    return _built(cudnn, graph, [query, key, value, out, grad, lse, *results], constants)
+    return _built(frontend, graph, [query, key, value, out, grad, lse, *results], constants)
 
 
-def _empty(cudnn: ModuleType, handle: Any, dtype: torch.dtype) -> Any:
-    single = cudnn.data_type.FLOAT
-    return cudnn.pygraph(
-        io_data_type=getattr(cudnn.data_type, DTYPES[dtype]),
+def _empty(frontend: ModuleType, handle: Any, dtype: torch.dtype) -> Any:
+    single = frontend.data_type.FLOAT
+    return frontend.pygraph(
+        io_data_type=getattr(frontend.data_type, DTYPES[dtype]),
         intermediate_data_type=single,
         compute_data_type=single,
         handle=handle,
     )
 
 
-def _input(cudnn: ModuleType, graph: Any, tensor: Tensor) -> Any:
-    dtype = getattr(cudnn.data_type, DTYPES.get(tensor.dtype, "FLOAT"))
+def _input(frontend: ModuleType, graph: Any, tensor: Tensor) -> Any:
+    dtype = getattr(frontend.data_type, DTYPES.get(tensor.dtype, "FLOAT"))
     return graph.tensor(dim=list(tensor.shape), stride=list(tensor.stride()), data_type=dtype)
 
 
@@ -175,32 +175,34 @@ def _output(name: Any, tensor: Tensor) -> Any:
     return name.set_output(True).set_dim(list(tensor.shape)).set_stride(list(tensor.stride()))
 
 
-def _mask(cudnn: ModuleType, graph: Any, pattern: Pattern) -> tuple[dict[str, object], dict[Any, Tensor]]:
+def _mask(frontend: ModuleType, graph: Any, pattern: Pattern) -> tuple[dict[str, object], dict[Any, Tensor]]:
     """Arguments of cuDNN's attention that say who sees whom, and the constants that they bring."""
     if pattern == "up to":
         return {"use_causal_mask": True}, {}
     if pattern == "from":
-        return {"diagonal_alignment": cudnn.diagonal_alignment.TOP_LEFT, "diagonal_band_left_bound": 1}, {}
+        return {"diagonal_alignment": frontend.diagonal_alignment.TOP_LEFT, "diagonal_band_left_bound": 1}, {}
     number = torch.full((1, 1, 1, 1), HIDDEN)
-    hidden = graph.tensor(dim=[1, 1, 1, 1], stride=[1, 1, 1, 1], is_pass_by_value=True, data_type=cudnn.data_type.FLOAT)
+    hidden = graph.tensor(
+        dim=[1, 1, 1, 1], stride=[1, 1, 1, 1], is_pass_by_value=True, data_type=frontend.data_type.FLOAT
+    )
 
     def hide_own(graph: Any, scores: Any) -> Any:
         rows, columns = (graph.gen_index(input=scores, axis=axis) for axis in (2, 3))
         for index in (rows, columns):
-            index.set_data_type(cudnn.data_type.INT32)
-        may = graph.cmp_neq(input=rows, comparison=columns, compute_data_type=cudnn.data_type.BOOLEAN)
-        may.set_data_type(cudnn.data_type.BOOLEAN)
+            index.set_data_type(frontend.data_type.INT32)
+        may = graph.cmp_neq(input=rows, comparison=columns, compute_data_type=frontend.data_type.BOOLEAN)
+        may.set_data_type(frontend.data_type.BOOLEAN)
         return graph.binary_select(input0=scores, input1=hidden, mask=may)
 
     return {"score_mod": hide_own}, {hidden: number}
 
 
-def _built(cudnn: ModuleType, graph: Any, tensors: list[Any], constants: dict[Any, Tensor]) -> _Graph:
+def _built(frontend: ModuleType, graph: Any, tensors: list[Any], constants: dict[Any, Tensor]) -> _Graph:
     graph.validate()
     graph.build_operation_graph()
-    graph.create_execution_plans([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
+    graph.create_execution_plans([frontend.heur_mode.A, frontend.heur_mode.FALLBACK])
     graph.check_support()
-    graph.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
+    graph.build_plans(frontend.build_plan_policy.HEURISTICS_CHOICE)
     return _Graph(graph, tensors, constants, graph.get_workspace_size())
 
 
