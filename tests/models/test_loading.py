@@ -127,6 +127,11 @@ def cut(path, size):
         (lambda f: changed(f, part={"_attn_implementation": "a/b"}), "attn_implementation must be one of eager, sdpa"),
         (lambda f: (f / "config.json").write_text("[" * 10**5), "config.json is not readable"),
         (lambda f: changed(f, layer_types=["chunked_attention"]), "layer_types must all be full_attention"),
+        (lambda f: changed(f, num_hidden_layers=2**40), "num_hidden_layers must be at most"),
+        (lambda f: changed(f, num_labels=10**9), "num_labels must be at most"),
+        (lambda f: changed(f, part={"depths": [2, 10**9]}), "depths must be at most"),
+        (lambda f: changed(f, vocab_size=2**40), "of a model of 87960930.* parameters, its weights are of 1016"),
+        (lambda f: changed(f, hidden_size=2**62), "holds no DecoderForCausalLM"),
     ],
 )
 def test_what_cannot_be_loaded_is_refused(saved, harm, message):

@@ -1,8 +1,10 @@
 """Models back from where they were saved. A config.json chooses among the names below, and runs no code."""
 
 import json
+import math
 from collections.abc import Generator
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
 from transformers import PreTrainedModel
+from transformers import initialization as init
 from transformers.utils import logging
 
 from twofold.models import AUTO, EncoderForGoal, EncoderForSentenceEmbedding
@@ -55,14 +58,19 @@ def load_as(
     _check_attention(_json(_folder(folder) / CONFIG), folder / CONFIG)
     if (folder / ADAPTER).exists():
         raise ValueError(f"{folder} holds an adapter ({ADAPTER}): open it with peft, or merge it into its model")
+    shapes: dict[str, list[int]] = {}
     for file in _weight_files(folder):
-        _check_whole(file)
+        shapes |= _shapes(file)
+    _check_counts(_json(folder / CONFIG), shapes, folder / CONFIG)
     # Recurrent models do not take the argument.
     parts: dict[str, Any] = {} if attention_class is None else {"attention_class": attention_class}
+    config_class: Any = model_class.config_class
     try:
+        config = config_class.from_pretrained(folder, local_files_only=True)
+        _check_size(model_class, config, parts, shapes, folder / CONFIG)
         with without_bars():
             loaded: Any = model_class.from_pretrained(
-                folder, local_files_only=True, use_safetensors=True, output_loading_info=True, **parts
+                folder, config=config, local_files_only=True, use_safetensors=True, output_loading_info=True, **parts
             )
     except UNREADABLE as error:
         raise ValueError(f"{folder} holds no {model_class.__name__}: {error}") from error
@@ -142,12 +150,47 @@ def _weight_files(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(set(parts.values()))]
 
 
-def _check_whole(file: Path) -> None:
-    """safetensors knows by its header how long a file must be."""
+def _shapes(file: Path) -> dict[str, list[int]]:
+    """Shapes of a file's tensors, from its header alone. It says how long the file must be, so a cut one is noticed."""
     if not file.is_file():
         raise ValueError(f"{file.parent} has no {file.name}, which its {SHARDS} names")
     try:
-        with safe_open(file, framework="pt"):
-            pass
+        with safe_open(file, framework="pt") as weights:
+            return {name: weights.get_slice(name).get_shape() for name in weights.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise ValueError(f"{file} is damaged or cut off: {error}") from error
+
+
+def _check_counts(config: Any, shapes: dict[str, list[int]], file: Path) -> None:
+    """Refuse counts of layers and labels that the weights cannot bear: merely to read them would take all memory.
+
+    Each layer has a tensor at least, and each label a row of one.
+    """
+    longest = max((size for shape in shapes.values() for size in shape), default=0)
+    limits = {"layer": len(shapes), "depth": len(shapes), "label": longest, "expert": max(len(shapes), longest)}
+    parts = [("", config)]
+    while parts:
+        name, part = parts.pop()
+        if isinstance(part, dict):
+            parts.extend(part.items())
+        elif isinstance(part, list):
+            parts.extend((name, value) for value in part)
+        elif isinstance(part, int):
+            for word, limit in limits.items():
+                if word in name and part > limit:
+                    raise ValueError(f"{file}: {name} must be at most {limit}, as the weights are, got {part}")
+
+
+def _check_size(
+    model_class: type[PreTrainedModel], config: Any, parts: dict[str, Any], shapes: dict[str, list[int]], file: Path
+) -> None:
+    """Refuse a configuration of a far greater model than the weights, before any memory is taken for it.
+
+    Smaller differences are told in detail once the weights are read, and cost no more memory than those.
+    """
+    with torch.device("meta"), init.meta_device_safe_creation_ops(), init.no_init_weights():
+        model = model_class(deepcopy(config), **parts)
+        model.tie_weights()
+    needed, held = model.num_parameters(), sum(math.prod(shape) for shape in shapes.values())
+    if needed > 2 * held:
+        raise ValueError(f"{file} is that of a model of {needed} parameters, its weights are of {held}")
