@@ -7,6 +7,8 @@ knows nothing else: a name imports its module (and with it torch) on first use, 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from twofold.extras import OF_NAMES, library_of, not_installed
+
 if TYPE_CHECKING:
     from twofold.attention.split import SplitSelfAttention as SplitSelfAttention
     from twofold.kernels.api import self_weight as self_weight
@@ -25,8 +27,6 @@ _HOMES = {
     "load": "twofold.models.loading",
     "open_run": "twofold.tasks.runs",
 }
-# The extra that brings what a name needs beyond torch.
-_EXTRAS = {"load": "models", "open_run": "train"}
 
 __all__ = ["SplitSelfAttention", "load", "open_run", "self_weight", "split_attention", "split_attention_weights"]
 
@@ -37,12 +37,10 @@ def __getattr__(name: str) -> object:
     try:
         found = getattr(import_module(_HOMES[name]), name)
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if name not in _EXTRAS or package == "twofold":
+        library = library_of(error)
+        if name not in OF_NAMES or library == "twofold":
             raise
-        raise ImportError(
-            f"{package} is not installed: pip install '.[{_EXTRAS[name]}]' in Twofold's sources"
-        ) from error
+        raise ImportError(not_installed(library, OF_NAMES[name])) from error
     globals()[name] = found
     return found
 

@@ -25,7 +25,7 @@ from twofold.lab.trial import Laboratory
 from twofold.report.lab.study import read_study
 
 ROOT = Path(__file__).parents[2]
-OPTIONS = [f"{name}={value}" for name, value in quick.SIZE.items()]
+OPTIONS = [word for name, value in quick.SIZE.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +33,11 @@ def data(tmp_path_factory):
     return quick.texts(tmp_path_factory.mktemp("texts"))
 
 
-def words(data, out, *more, steps=4, seeds=2, options=()):
+def words(data, out, *more, steps=4, seeds=2):
     """The command, without `twofold`."""
     what = ["--seeds", str(seeds), "--lrs", "1e-3", "1e-2", "--tokens", str(steps * quick.STEP)]
     where = ["--metric", "nats_per_token", "--data", str(data), "--out", str(out)]
-    return ["compare", "lm", *what, *where, *more, "--options", *OPTIONS, *options]
+    return ["compare", "lm", *what, *where, *more, *OPTIONS]
 
 
 def going_on(data, out, *more):
@@ -464,11 +464,11 @@ def test_a_plan_with_an_arm_from_a_file(own, data, tmp_path, capsys):
     plan.write_text(quick.TOML.replace("split_kv", "mine"), encoding="utf-8")
     asked = ["compare", "--register", str(plan), "--out", str(out)]
     assert main(asked) == 2
-    assert "arm 'mine' is not known" in capsys.readouterr().err
+    assert "got 'mine'" in capsys.readouterr().err
     assert again(own, *asked) == 0
     assert f"--out {out} --arms-from {own}" in capsys.readouterr().out
     assert main(going_on(data, out)) == 2
-    assert "arm 'mine' is not known" in capsys.readouterr().err
+    assert "got 'mine'" in capsys.readouterr().err
 
 
 def test_an_arm_that_was_changed_does_no_run_whose_other_half_was_made_by_the_old_one(own, data, tmp_path, capsys):
@@ -524,7 +524,7 @@ def test_an_arm_is_tried_as_it_will_be_trained(own, data, tmp_path, capsys):
         "        return new\n\n\nmine = Arm(name='particular', source='me', attention=Particular)\n"
     )
     arms = ["--arms", "standard", "particular", "--seeds", "1", "--lrs", "1e-3"]
-    assert again(own, *words(data, tmp_path / "lab", *arms, options=["precision=bf16"])) == 0
+    assert again(own, *words(data, tmp_path / "lab", *arms, "--precision", "bf16")) == 0
     assert again(own, *words(data, tmp_path / "other", *arms)) == 2
     assert "arm 'particular' cannot be trained: TypeError: needs bfloat16, got torch.float32" in capsys.readouterr().err
 

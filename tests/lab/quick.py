@@ -2,7 +2,7 @@
 
 from twofold.lab.plan import Plan
 
-SIZE = {"width": 16, "layers": 1, "heads": 2, "context_length": 16, "batch_size": 8, "looks": 2}
+SIZE = {"width": 16, "layers": 1, "heads": 2, "context_length": 16, "batch_size": 8, "evaluations": 2}
 # Steps of such a model see 8 times 16 tokens, every one of them, because the texts below are 28 batches.
 STEP = 128
 WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "the", "dog", "ran", "to", "the", "sun", "where", "ants", "are")

@@ -4,17 +4,28 @@ import re
 
 import pytest
 
-from twofold.lab.arms import ARMS
-from twofold.lab.options import FIXED, arm_of, options_of
+from twofold.lab.arms import ARMS, arm_named
+from twofold.lab.options import SET_BY_PLAN, options_of
 from twofold.tasks import TASKS
+from twofold.tasks.runs import task_class
 
 
 def test_options_go_to_model_training_task_and_comparison():
-    size = {"width": 32, "batch_size": 8, "betas": [0.9, 0.95], "context_length": 16, "looks": 3, "test": True}
+    size = {"width": 32, "batch_size": 8, "betas": [0.9, 0.95], "context_length": 16, "evaluations": 3, "test": True}
     found = options_of("lm", size)
     assert (found.model.width, found.settings.batch_size, found.settings.betas) == (32, 8, (0.9, 0.95))
-    assert found.choices == {"context_length": 16}
-    assert (found.own.looks, found.own.test) == (3, True)
+    assert found.choices.context_length == 16
+    assert (found.runs.evaluations, found.runs.test) == (3, True)
+
+
+def test_plans_from_before_a_name_changed_are_read():
+    assert options_of("lm", {"looks": 3}).runs.evaluations == 3
+
+
+def test_departures_are_what_a_plan_must_say_to_have_them():
+    size = {"size": "small", "width": 32, "betas": (0.9, 0.95), "context_length": 16, "evaluations": 3}
+    found, usual = options_of("lm", size), options_of("lm", {"size": "small"})
+    assert found.departures(usual) == {name: value for name, value in size.items() if name != "size"}
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -22,7 +33,8 @@ def test_what_is_usual_is_the_task_s_own_without_dropout(task):
     found = options_of(task, {})
     assert (found.model.dropout, found.model.attention, found.model.size) == (0.0, "standard", "tiny")
     assert (found.settings.patience, found.settings.distribution) == (None, "none")
-    assert found.choices == {}
+    kind = task_class(task).Choices
+    assert found.choices == (kind and kind())
 
 
 def test_the_size_brings_its_own_settings_and_dropout_may_be_asked_for():
@@ -39,25 +51,25 @@ def test_whole_numbers_do_for_numbers():
 @pytest.mark.parametrize(
     ("option", "complaint"),
     [
-        ({"wdith": 32}, "unknown option 'wdith'; there are: accumulate, "),
-        ({"width": "32"}, "option width must be a whole number"),
-        ({"width": 32.0}, "option width must be a whole number"),
-        ({"width": True}, "option width must be a whole number"),
-        ({"width": [32]}, "option width must be a whole number"),
-        ({"width": 0}, "option width must be"),
-        ({"dropout": "none"}, "option dropout must be a number"),
-        ({"dropout": float("nan")}, "option dropout must be a number"),
-        ({"dropout": 1.0}, "option dropout must be a number"),
-        ({"size": "huge"}, "option size must be one of tiny, small, base, got 'huge'"),
-        ({"tokenization": "letters"}, "option tokenization must be one of char, word, bpe, got 'letters'"),
-        ({"context_length": 1}, "option context_length must be"),
-        ({"betas": 0.9}, "option betas must be a list of 2"),
-        ({"betas": [0.9, "x"]}, "option betas must be a list of 2"),
-        ({"betas": [0.9]}, "option betas must be a list of 2"),
-        ({"compile": 1}, "option compile must be true or false, got 1"),
-        ({"looks": 0}, "option looks must be"),
-        ({"looks": 2.5}, "option looks must be"),
-        ({"test": "yes"}, "option test must be true or false, got 'yes'"),
+        ({"wdith": 32}, "wdith is not among the options that a comparison takes: accumulate, "),
+        ({"width": "32"}, "width must be a whole number"),
+        ({"width": 32.0}, "width must be a whole number"),
+        ({"width": True}, "width must be a whole number"),
+        ({"width": [32]}, "width must be a whole number"),
+        ({"width": 0}, "width must be"),
+        ({"dropout": "none"}, "dropout must be a number"),
+        ({"dropout": float("nan")}, "dropout must be a number"),
+        ({"dropout": 1.0}, "dropout must be a number"),
+        ({"size": "huge"}, "size must be one of tiny, small, base, got 'huge'"),
+        ({"tokenization": "letters"}, "tokenization must be one of char, word, bpe, got 'letters'"),
+        ({"context_length": 1}, "context_length must be"),
+        ({"betas": 0.9}, "betas must be a list of 2"),
+        ({"betas": [0.9, "x"]}, "betas must be a list of 2"),
+        ({"betas": [0.9]}, "betas must be a list of 2"),
+        ({"compile": 1}, "compile must be true or false, got 1"),
+        ({"evaluations": 0}, "evaluations must be"),
+        ({"looks": 2.5}, "evaluations must be"),
+        ({"test": "yes"}, "test must be true or false, got 'yes'"),
     ],
 )
 def test_an_option_is_refused_by_name(option, complaint):
@@ -65,29 +77,29 @@ def test_an_option_is_refused_by_name(option, complaint):
         options_of("lm", option)
 
 
-@pytest.mark.parametrize("name", sorted(FIXED))
+@pytest.mark.parametrize("name", sorted(SET_BY_PLAN))
 def test_what_a_comparison_sets_itself_cannot_be_set(name):
-    with pytest.raises(ValueError, match=f"option '{name}' is set by the comparison itself"):
+    with pytest.raises(ValueError, match=f"{name} is not among the options"):
         options_of("lm", {name: 1})
 
 
 def test_an_option_of_another_task_is_not_one_of_this():
-    assert options_of("translation", {"beams": 2}).choices == {"beams": 2}
-    with pytest.raises(ValueError, match="unknown option 'beams'"):
+    assert options_of("translation", {"beams": 2}).choices.beams == 2
+    with pytest.raises(ValueError, match="beams is not among"):
         options_of("lm", {"beams": 2})
 
 
 def test_arms_by_name():
-    assert arm_of("split_kv") == (ARMS["split_kv"], True)
-    assert arm_of("split_kv:raw") == (ARMS["split_kv"], False)
+    assert arm_named("split_kv") == (ARMS["split_kv"], True)
+    assert arm_named("split_kv:raw") == (ARMS["split_kv"], False)
     # It is about its size.
-    assert arm_of("wide") == (ARMS["wide"], False)
+    assert arm_named("wide") == (ARMS["wide"], False)
 
 
 @pytest.mark.parametrize("name", ["split", "", "split_kv/raw", "split_kv:raw:raw", "../standard", ":raw"])
 def test_other_arms_there_are_not(name):
-    with pytest.raises(ValueError, match=f"arm {re.escape(repr(name))} is not known .*; there are"):
-        arm_of(name)
+    with pytest.raises(ValueError, match=f"arms must be known by name .*, got {re.escape(repr(name))}"):
+        arm_named(name)
 
 
 def test_smoothing_is_for_what_writes_answers():

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+from twofold.extras import OF_LIBRARIES, library_of, not_installed
+
 VERBS = {
     "demo": "train split_kv and standard on embedded goals, and compare them",
     "train": "train a model for a task, from an embedded set or from files",
@@ -20,21 +22,6 @@ VERBS = {
     "bench": "measure split against standard attention on this machine",
 }
 COMPLETION = "--print-completion"
-# What a package that is not installed is part of.
-EXTRAS = {"tyro": "cli", "rich": "cli", "scipy": "lab"} | dict.fromkeys(
-    (
-        "transformers",
-        "safetensors",
-        "tokenizers",
-        "sklearn",
-        "seqeval",
-        "sacrebleu",
-        "rouge_score",
-        "ir_measures",
-        "PIL",
-    ),
-    "train",
-)
 
 HELP = """usage: twofold VERB ...
 
@@ -64,10 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in EXTRAS:
+        library = library_of(error)
+        if library not in OF_LIBRARIES:
             raise
-        return _fail(f"{package} is not installed: pip install '.[{EXTRAS[package]}]' in Twofold's sources")
+        return _fail(not_installed(library, OF_LIBRARIES[library]))
     except (ValueError, OSError, ArithmeticError) as error:
         if isinstance(error, BrokenPipeError) and _is_unread():
             return 1

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from contextlib import redirect_stderr
+from dataclasses import field, make_dataclass
 from io import StringIO
-from typing import TypeVar
+from typing import Annotated, Any, TypeVar
 
 import tyro
 
@@ -23,6 +24,25 @@ def parse(config: type[Config], words: Sequence[str], command: str, usual: Confi
         if stop.code in (0, None):
             raise
         raise ValueError(f"{_first_sentence(complaint.getvalue())} (see {command} --help)") from None
+
+
+def with_choices(config: type[Config], choices: type[Any] | None) -> type[Config]:
+    """The options of a verb with those of one task, whose dataclass is `choices`, as a field of that name."""
+    if choices is None:
+        return config
+    more = ("choices", Annotated[choices, tyro.conf.OmitArgPrefixes], field(default_factory=choices))
+    text = {"__doc__": config.__doc__}
+    return make_dataclass(config.__name__, [more], bases=(config,), namespace=text, frozen=True, kw_only=True)
+
+
+def value_of(words: Sequence[str], name: str) -> str | None:
+    """The value of an option before tyro reads them all: what follows it, or what is joined to it by =."""
+    for place, word in enumerate(words):
+        if word == name and place + 1 < len(words):
+            return words[place + 1]
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+    return None
 
 
 def _first_sentence(box: str) -> str:

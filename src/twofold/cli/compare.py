@@ -1,20 +1,25 @@
 """`twofold compare`: the fair experiment. Paired runs of several arms, and a report that says what may be said."""
 
-import json
 import os
 import shlex
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
+from typing import Annotated, Any, get_args, get_type_hints
+
+import tyro
 
 from twofold.cli import say, say_json, warn
-from twofold.cli.arguments import parse
+from twofold.cli.arguments import parse, value_of, with_choices
 from twofold.cli.beside import Beside, parted
 from twofold.cli.pool import pool
 from twofold.cli.watchers import Lines, Quiet, Silent
+from twofold.lab.arm_table import TABLE
+from twofold.lab.run_options import RunOptions
 from twofold.tasks import TASKS
+from twofold.tasks.options import ModelOptions
+from twofold.training.settings import Settings
 
 USAGE = """usage: twofold compare TASK [--arms NAME ...] [--seeds N] [--lrs RATE ...] ...
        twofold compare --register plan.toml --out DIR
@@ -32,36 +37,19 @@ arms:  {arms}
 `twofold compare TASK --help` explains the options. For example:
 
   twofold compare goals                                 standard and split_kv
-  twofold compare lm --arms standard gated --options layers=4 width=256
+  twofold compare lm --arms standard gated --layers 4 --width 256
   twofold compare --register plan.toml --out lab/one    fix a plan beforehand,
   twofold compare lm --out lab/one --data my/texts      then run it
   twofold compare --report lab/one                      what its runs say so far
   twofold compare --pool lab/one lab/two                what several say"""
 
-# Those of twofold.lab.arms, which imports torch.
-NAMES = [
-    "standard",
-    "wide",
-    "tied",
-    "split_key",
-    "split_value",
-    "split_kv",
-    "split_key_aligned",
-    "split_kv_patent",
-    "split_kv_aligned",
-    "split_kv_independent",
-    "self_bias",
-    "self_start",
-    "masked_diagonal",
-    "exclusive",
-    "gated",
-    "low_rank_8",
-    "low_rank_32",
-    "linear_path",
-]
-
+# Options that say where, and not what to compare.
+WHERE = ("--out", "--data", "--at-once", "--json", "--no-json", "--arms-from")
+# Options of training that a comparison has a name of its own for.
+INSTEAD = {"learning_rate": "--lrs", "seed": "--seeds", "steps": "--tokens", "attention": "--arms", "init": "--arms"}
 # More are almost certainly a typo.
 MOST_AT_ONCE, MOST_SEEDS = 256, 10_000
+SIZES = get_args(get_type_hints(ModelOptions)["size"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +65,9 @@ class Compare:
     lrs: tuple[float, ...] = ()
     """The grid of learning rates; half, once and twice the task's own unless given."""
     tokens: tuple[int, ...] = ()
-    """Budgets, each with runs and a schedule of its own; what the task's own epochs come to unless given."""
+    """Budgets, each with runs and a schedule of its own; what --epochs come to unless given."""
     metric: str | None = None
     """What is compared, on the dev split; the task's own unless given."""
-    options: tuple[str, ...] = ()
-    """NAME=VALUE, of `twofold train TASK`; looks, test, share, lengths (docs/lab.md). Dropout is 0 unless given."""
     data: Path | None = None
     """Files to learn from (docs/data.md); the embedded set unless given."""
     out: Path = Path("lab")
@@ -96,18 +82,22 @@ class Compare:
     """Runs at the same time, each in a process of its own; several GPUs are shared out."""
     json: bool = False
     """Print JSON, and no progress."""
+    runs: Annotated[RunOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=RunOptions)
+    model: Annotated[ModelOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=ModelOptions)
+    settings: Annotated[Settings, tyro.conf.OmitArgPrefixes] = field(default_factory=Settings)
 
 
 def run(words: Sequence[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
-        tasks, arms = ("\n       ".join(wrap(" ".join(names), 72)) for names in (TASKS, NAMES))
+        tasks, arms = ("\n       ".join(wrap(" ".join(names), 72)) for names in (TASKS, TABLE))
         say(USAGE.format(tasks=tasks, arms=arms))
         return 0 if words else 2
     parent, words = parted(words)
     task = None if words[0].startswith("-") else words[0]
     if task is not None and task not in TASKS:
         raise ValueError(f"unknown task {task!r}; there are: {', '.join(TASKS)}")
-    chosen = parse(Compare, words[0 if task is None else 1 :], f"twofold compare {task or ''}".strip())
+    usual = usual_options(task, words)
+    chosen = parse(type(usual), words[0 if task is None else 1 :], f"twofold compare {task or ''}".strip(), usual)
     if chosen.pool is not None:
         _check_alone("--pool", words)
         return pool(chosen.pool, as_json=chosen.json)
@@ -128,7 +118,18 @@ def run(words: Sequence[str]) -> int:
             raise ValueError(f"{name} must be from 1 to {most}, got {getattr(chosen, name)}")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("processes of a comparison share its folder and nothing else: start them without torchrun")
-    return _compare(task, chosen, words, loaded, parent)
+    return _compare(task, chosen, usual, words, loaded, parent)
+
+
+def usual_options(task: str | None, words: Sequence[str]) -> Compare:
+    """What holds where nothing is said: the task's own settings, without dropout, which hides what arms differ in."""
+    if task is None:
+        return Compare()
+    from twofold.tasks.runs import task_class
+
+    kind, size = task_class(task), value_of(words, "--size")
+    model = ModelOptions(size=size if size in SIZES else "tiny", dropout=0.0)  # type: ignore[arg-type]
+    return with_choices(Compare, kind.Choices)(model=model, settings=Settings(**kind.settings(model.size)))
 
 
 def _loaded(file: Path | None) -> list[str]:
@@ -140,7 +141,8 @@ def _loaded(file: Path | None) -> list[str]:
 
 
 def _register(task: str | None, chosen: Compare, words: Sequence[str]) -> int:
-    from twofold.lab.options import arm_of, check_metric, options_of
+    from twofold.lab.arms import arm_named
+    from twofold.lab.options import check_metric, options_of
     from twofold.lab.plan import read_plan
     from twofold.lab.registration import register
 
@@ -155,7 +157,7 @@ def _register(task: str | None, chosen: Compare, words: Sequence[str]) -> int:
         options_of(plan.task, plan.size)
         check_metric(plan.task, plan.metric, plan.lower_is_better)
         for name in plan.arms:
-            arm_of(name)
+            arm_named(name)
     except ValueError as error:
         raise ValueError(f"{chosen.register}: {error}") from error
     _check_free(chosen.out)
@@ -180,7 +182,9 @@ def _check_free(out: Path) -> None:
         raise ValueError(f"{out / foreign[0]} is there and of no comparison: choose another folder with --out")
 
 
-def _compare(task: str, chosen: Compare, words: list[str], loaded: Collection[str], parent: int | None) -> int:
+def _compare(
+    task: str, chosen: Compare, usual: Compare, words: list[str], loaded: Collection[str], parent: int | None
+) -> int:
     import torch
 
     from twofold.lab.compare import check_same, work
@@ -196,8 +200,9 @@ def _compare(task: str, chosen: Compare, words: list[str], loaded: Collection[st
     plan = read_registration(chosen.out).plan if is_fixed else None
     if plan is not None and plan.task != task:
         raise ValueError(f"{chosen.out} has a comparison on {plan.task}, not on {task}")
+    prepared = None
     if plan is None or _said(words):
-        asked = _plan(task, chosen)
+        asked, prepared = _plan(task, chosen, usual)
         if plan is not None and asked != plan:
             raise ValueError(
                 f"{chosen.out} has a plan of its own: leave out what it says, or {another_way(chosen.out)}"
@@ -216,7 +221,7 @@ def _compare(task: str, chosen: Compare, words: list[str], loaded: Collection[st
         # What has begun was found in order then, so that the others need not wait until it is looked through again.
         if done:
             beside.start()
-        lab = Laboratory(plan, chosen.data, chosen.at_once)
+        lab = Laboratory(plan, chosen.data, chosen.at_once, prepared)
         register(plan, chosen.out)
         check_same(lab, done, chosen.out)
         beside.start()
@@ -236,10 +241,10 @@ def _compare(task: str, chosen: Compare, words: list[str], loaded: Collection[st
 
 def _unknown_elsewhere(arms: Sequence[str], loaded: Collection[str]) -> list[str]:
     """Arms that a script made known in this process alone."""
-    from twofold.lab.options import arm_of
+    from twofold.lab.arms import arm_named
     from twofold.lab.own_arms import is_own
 
-    return [arm.name for arm, _ in map(arm_of, arms) if is_own(arm) and arm.name not in loaded]
+    return [arm.name for arm, _ in map(arm_named, arms) if is_own(arm) and arm.name not in loaded]
 
 
 def _told(folder: Path, *, as_json: bool) -> int:
@@ -282,25 +287,25 @@ def _check_alone(name: str, words: Sequence[str]) -> None:
 
 def _said(words: Sequence[str]) -> list[str]:
     """The options in a command that say what to compare, rather than only where."""
-    names = ("--arms", "--seeds", "--lrs", "--tokens", "--metric", "--options")
-    return [name for word in words if (name := word.partition("=")[0]) in names]
+    names = [word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--")]
+    return [name for name in names if name not in (*WHERE, "--register")]
 
 
-def _plan(task: str, chosen: Compare) -> Any:
-    """What the words of the command come to: a look around, because nobody can tell when it was planned."""
+def _plan(task: str, chosen: Compare, usual: Compare) -> tuple[Any, Any]:
+    """What the words of the command come to, a look around, because nobody can tell when it was planned; and the data
+    where they had to be read for that."""
     from twofold.lab.options import options_of
     from twofold.lab.plan import Plan
+    from twofold.lab.trial import prepare
     from twofold.tasks.runs import task_class
 
-    size: dict[str, Any] = {}
-    for name, value in map(_option, chosen.options):
-        if name in size:
-            raise ValueError(f"option {name!r} is given twice")
-        size[name] = value
-    options = options_of(task, size)
-    kind = task_class(task)
-    rate, metric = options.settings.learning_rate, chosen.metric or kind.metric
-    return Plan(
+    size = _size(chosen, usual)
+    options, kind, prepared = options_of(task, size), task_class(task), None
+    budgets, metric = chosen.tokens, chosen.metric or kind.metric
+    if not budgets:
+        prepared = prepare(task, options, chosen.data)
+        budgets = (max(1, round(chosen.settings.epochs * prepared.tokens)),)
+    plan = Plan(
         experiment=_word(chosen.out) or "compare",
         question=f"Which of {', '.join(chosen.arms)} does better on {task}?",
         hypothesis="none: a look around",
@@ -312,39 +317,34 @@ def _plan(task: str, chosen: Compare) -> Any:
         baseline=chosen.arms[0] if chosen.arms else "",
         primary=(),
         seeds=tuple(range(chosen.seeds)),
-        lrs=chosen.lrs or tuple(round(rate * share, 10) for share in (0.5, 1.0, 2.0)),
-        budgets=chosen.tokens or (_usual_tokens(task, chosen.data, options),),
+        lrs=chosen.lrs or tuple(round(options.settings.learning_rate * share, 10) for share in (0.5, 1.0, 2.0)),
+        budgets=budgets,
         analysis="paired differences over seeds",
         stop_rule="when all runs are done",
         exploratory=True,
         size=size,
     )
+    return plan, prepared
+
+
+def _size(chosen: Any, usual: Any) -> dict[str, Any]:
+    """The plan's `size`: what of the options is not as usual. Raises for one that the comparison sets itself."""
+    from twofold.lab.options import SET_BY_PLAN, Options
+
+    asked, default = (
+        Options(model=one.model, settings=one.settings, choices=getattr(one, "choices", None), runs=one.runs)
+        for one in (chosen, usual)
+    )
+    # A size is named even though the options follow from it.
+    size = asked.departures(replace(default, model=replace(default.model, size="tiny")))
+    # How long runs are is among the budgets.
+    size.pop("epochs", None)
+    if wrong := [name for name in size if name in SET_BY_PLAN]:
+        advice = f"use {INSTEAD[wrong[0]]}" if wrong[0] in INSTEAD else "leave it out"
+        raise ValueError(f"{wrong[0]} is set by the comparison itself, got {size[wrong[0]]}: {advice}")
+    return size
 
 
 def _word(path: Path) -> str:
     """A file's name, whatever bytes it has."""
     return os.fsencode(path.name).decode(errors="replace")
-
-
-def _usual_tokens(task: str, data: Path | None, options: Any) -> int:
-    """What the task's own number of epochs comes to."""
-    from twofold.lab.part import part_of
-    from twofold.tasks.runs import check_splits, chosen, examples_of, task_class
-
-    kind = task_class(task)
-    given = chosen(kind, options.choices)
-    splits = examples_of(kind, data, given.get("choices"))
-    check_splits(splits, data, "train", "dev")
-    train = part_of(splits.train, options.own.share, kind.labels)
-    made = kind.prepared(train, **given)
-    return max(1, round(options.settings.epochs * sum(map(made.tokens_of, made.rows(train)))))
-
-
-def _option(word: str) -> tuple[str, Any]:
-    name, equals, value = word.partition("=")
-    if not equals or not name:
-        raise ValueError(f"options must be NAME=VALUE, got {word!r}")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value

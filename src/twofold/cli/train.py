@@ -1,7 +1,7 @@
 """`twofold train`: a task's model, from data to a run folder."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import tyro
 
 from twofold.cli import say, say_json, warn
-from twofold.cli.arguments import parse
+from twofold.cli.arguments import parse, value_of, with_choices
 from twofold.tasks import TASKS
 from twofold.tasks.options import ModelOptions
 from twofold.training.settings import Settings
@@ -93,8 +93,8 @@ def usual(task: str, words: Sequence[str]) -> Train:
     from twofold.training import is_main_process
 
     kind = task_class(task)
-    form = _form(kind.Choices)
-    out = Path(_value(words, "--out") or f"runs/{task}")
+    form = with_choices(Train, kind.Choices)
+    out = Path(value_of(words, "--out") or f"runs/{task}")
     is_there = (out / "task.json").is_file()
     # Other processes need not see the folder: whoever starts them repeats what it was begun with.
     if "--resume" in words and not is_there and is_main_process():
@@ -107,18 +107,9 @@ def usual(task: str, words: Sequence[str]) -> Train:
         data = Path(told["data"]) if told["data"] else None
         model, choices = ModelOptions(**told["options"]), chosen(kind, told.get("choices"))
         return form(data=data, out=out, resume=True, model=model, settings=settings, **choices)
-    size = _value(words, "--size")
+    size = value_of(words, "--size")
     model = ModelOptions(size=size) if size in ("tiny", "small", "base") else ModelOptions()
     return form(out=out, model=model, settings=Settings(**kind.settings(model.size)))
-
-
-def _form(choices: type[Any] | None) -> type[Train]:
-    """The options of `twofold train` with those of one task."""
-    if choices is None:
-        return Train
-    more = ("choices", Annotated[choices, tyro.conf.OmitArgPrefixes], field(default_factory=choices))
-    text = {"__doc__": Train.__doc__}
-    return make_dataclass("Train", [more], bases=(Train,), namespace=text, frozen=True, kw_only=True)
 
 
 def _tell(task: str, chosen: Any, trained: Any, notes: Sequence[str]) -> None:
@@ -151,13 +142,3 @@ def _tell(task: str, chosen: Any, trained: Any, notes: Sequence[str]) -> None:
     out = quote(str(chosen.out))
     say(f"{chosen.out}: {trained.parameters:,} parameters. Next:")
     say(f'  twofold evaluate {out}\n  twofold predict {out} "..."')
-
-
-def _value(words: Sequence[str], name: str) -> str | None:
-    """Of an option, before tyro reads them all: what follows it, or what is joined to it by =."""
-    for place, word in enumerate(words):
-        if word == name and place + 1 < len(words):
-            return words[place + 1]
-        if word.startswith(f"{name}="):
-            return word.partition("=")[2]
-    return None

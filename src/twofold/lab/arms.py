@@ -13,6 +13,7 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from twofold.lab import rivals
+from twofold.lab.arm_table import RAW, TABLE, Row
 from twofold.lab.pairing import generator, pair
 from twofold.models.captioner import CaptionerConfig
 from twofold.models.configs import TransformerConfig
@@ -51,39 +52,27 @@ class Wide(Arm):
         return matched_kind(split, "standard")
 
 
-PATENT = "the patent application"
-CONTROL = "a control of this project"
+def _of_this_package(name: str, row: Row) -> Arm:
+    attention = SelfAttention if row.attention is None else getattr(rivals, row.attention)
+    if row.wider:
+        return Wide(name=name, source=row.source, can_match=False)
+    return Arm(name=name, source=row.source, attention=attention, fields=row.fields)
 
 
-def _split(name: str, kind: str, start: str, started: str = "started by this project") -> Arm:
-    return Arm(name=name, source=f"{PATENT}, {started}", fields={"attention": kind, "init": start})
-
-
-def _rival(name: str, attention: type[SelfAttention], source: str) -> Arm:
-    return Arm(name=name, source=source, attention=attention)
-
-
-OURS = (
-    Arm(name="standard", source="arXiv 1706.03762"),
-    Wide(name="wide", source=CONTROL, can_match=False),
-    _rival("tied", rivals.Tied, CONTROL),
-    _split("split_key", "split_key", "copy"),
-    _split("split_value", "split_value", "copy"),
-    _split("split_kv", "split_kv", "copy"),
-    _split("split_key_aligned", "split_key", "aligned"),
-    _split("split_kv_patent", "split_kv", "patent", "started as there"),
-    _split("split_kv_aligned", "split_kv", "aligned"),
-    _split("split_kv_independent", "split_kv", "independent", "started as is usual"),
-    _rival("self_bias", rivals.SelfBias, "arXiv 1910.10683, its relative bias for distance 0 alone"),
-    _rival("self_start", rivals.SelfStart, CONTROL),
-    _rival("masked_diagonal", rivals.MaskedDiagonal, "arXiv 2112.13492, its diagonal masking"),
-    _rival("exclusive", rivals.Exclusive, "arXiv 2603.09078"),
-    _rival("gated", rivals.Gated, "arXiv 2505.06708, its elementwise gate after attention"),
-    _rival("low_rank_8", rivals.LowRank8, f"{PATENT}, with the low rank of arXiv 2106.09685"),
-    _rival("low_rank_32", rivals.LowRank32, f"{PATENT}, with the low rank of arXiv 2106.09685"),
-    _rival("linear_path", rivals.LinearPath, CONTROL),
-)
+OURS = tuple(_of_this_package(name, row) for name, row in TABLE.items())
+# By name, and with them those that `load_arms` read from a file of the user's.
 ARMS: dict[str, Arm] = {arm.name: arm for arm in OURS}
+
+
+def arm_named(name: str) -> tuple[Arm, bool]:
+    """An arm by its name, and whether its feed-forward is to be fitted to equal parameters; `:raw` says no."""
+    plain = name.removesuffix(RAW)
+    if plain not in ARMS:
+        raise ValueError(
+            f"arms must be known by name (one of your own needs --arms-from FILE), got {name!r}; "
+            f"there are, each with {RAW} or without: {', '.join(ARMS)}"
+        )
+    return ARMS[plain], ARMS[plain].can_match and not name.endswith(RAW)
 
 
 def build(

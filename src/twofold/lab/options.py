@@ -1,11 +1,13 @@
-"""What a comparison's runs have in common, out of the plan's words: options of model and training, and its arms."""
+"""A plan's `size`: what the models and trainings of a comparison have in common, as the dataclasses of `twofold train`.
+
+A plan names only what is to be otherwise than usual.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, get_type_hints
+from dataclasses import dataclass, fields
+from typing import Any
 
-from twofold.checked import Count, above, at_most, check_fields, checked
-from twofold.lab.arms import ARMS, Arm
+from twofold.lab.run_options import RunOptions
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.runs import task_class
 from twofold.tasks.sizes import measures
@@ -13,8 +15,8 @@ from twofold.tasks.task import Task
 from twofold.training.learner import forward_options
 from twofold.training.settings import Settings
 
-# What a comparison sets itself, so that no option may.
-FIXED = frozenset(
+# Options of training that every run of a comparison gets from its plan, so that `size` may not have them.
+SET_BY_PLAN = frozenset(
     [
         "model",
         "attention",
@@ -35,32 +37,8 @@ FIXED = frozenset(
         "report_to",
     ]
 )
-# After the name of an arm whose feed-forward keeps its width instead of being fitted to equal parameters.
-RAW = ":raw"
-# Times the training length that a text is read over.
-MOST_TIMES = 1024
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Own:
-    """Options of a comparison rather than of model or training."""
-
-    looks: Count = 10
-    """Looks at the dev split in a run."""
-    test: bool = False
-    """Read the test split at the end of every run that is compared."""
-    lengths: tuple[float, ...] = ()
-    """How many times the training length runs that are compared are scored over as well, at their end."""
-    share: Annotated[float, above(0), at_most(1)] = 1.0
-    """Share of the training split that is learned from, always the same examples."""
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        fits = all(1 <= times <= MOST_TIMES and times == int(times) for times in self.lengths)
-        if not fits or len(set(self.lengths)) < len(self.lengths):
-            raise ValueError(
-                f"lengths must be different whole numbers from 1 to {MOST_TIMES}, got {list(self.lengths)}"
-            )
+# Their names in plans from before 20 November 2026.
+FORMER_NAMES = {"looks": "evaluations"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,39 +47,46 @@ class Options:
 
     model: ModelOptions
     settings: Settings
-    choices: dict[str, Any]
-    """How the task reads its data; what is not in it is as usual."""
-    own: Own
+    choices: Any
+    """How the task reads its data; None where there is nothing to choose."""
+    runs: RunOptions
+
+    def departures(self, usual: "Options") -> dict[str, Any]:
+        """A plan's `size`: every option that is otherwise than `usual`."""
+        pairs = [(self.model, usual.model), (self.settings, usual.settings), (self.runs, usual.runs)]
+        pairs += [] if self.choices is None else [(self.choices, usual.choices)]
+        return {
+            field.name: value
+            for ours, theirs in pairs
+            for field in fields(ours)
+            if (value := getattr(ours, field.name)) != getattr(theirs, field.name)
+        }
 
 
 def options_of(task: str, size: Mapping[str, Any]) -> Options:
-    """Raises for an option that there is not, that a comparison sets itself, or whose value is of another kind."""
+    """A plan's options. Raises for one that there is not, that the plan sets elsewhere, or of another kind."""
     kind = task_class(task)
-    owners = {"model": ModelOptions, "settings": Settings, "own": Own} | (
-        {"choices": kind.Choices} if kind.Choices else {}
-    )
-    hints = {owner: get_type_hints(made, include_extras=True) for owner, made in owners.items()}
-    names = sorted(set().union(*hints.values()) - FIXED)
-    given: dict[str, dict[str, Any]] = {owner: {} for owner in (*owners, "choices")}
+    classes = {"model": ModelOptions, "settings": Settings, "runs": RunOptions}
+    classes |= {"choices": kind.Choices} if kind.Choices else {}
+    owner_of = {field.name: owner for owner, made in classes.items() for field in fields(made)}
+    given: dict[str, dict[str, Any]] = {owner: {} for owner in classes}
     for name, value in size.items():
-        if name not in names:
-            what = f"option {name!r} is set by the comparison itself" if name in FIXED else f"unknown option {name!r}"
-            raise ValueError(f"{what}; there are: {', '.join(names)}")
-        owner = next(owner for owner, hint in hints.items() if name in hint)
-        given[owner][name] = checked(f"option {name}", value, hints[owner][name])
-    if kind.Choices:
-        # What is wrong with them is found now.
-        kind.Choices(**given["choices"])
+        name = FORMER_NAMES.get(name, name)
+        if name not in owner_of or name in SET_BY_PLAN:
+            names = ", ".join(sorted(owner_of.keys() - SET_BY_PLAN))
+            raise ValueError(f"{name} is not among the options that a comparison takes: {names}")
+        given[owner_of[name]][name] = value
     # Dropout would hide what the arms differ in, where each token is seen a few times at most.
     wanted: dict[str, Any] = {"dropout": 0.0} | given["model"] | {"attention": "standard", "matched": False}
     model = ModelOptions(**wanted)
     settings = Settings(**kind.settings(model.size) | given["settings"] | {"patience": None, "distribution": "none"})
+    choices = kind.Choices(**given["choices"]) if kind.Choices else None
+    options = Options(model=model, settings=settings, choices=choices, runs=RunOptions(**given["runs"]))
     forward_options(kind.model_class, settings)
     measures(model)
-    own = Own(**given["own"])
-    if own.lengths and kind.longer is Task.longer:
+    if options.runs.lengths and kind.longer is Task.longer:
         raise ValueError(f"lengths must be left out for {task}, which reads each text as long as it is")
-    return Options(model=model, settings=settings, choices=given["choices"], own=own)
+    return options
 
 
 def check_metric(task: str, metric: str, lower_is_better: bool) -> None:
@@ -109,17 +94,7 @@ def check_metric(task: str, metric: str, lower_is_better: bool) -> None:
     kind = task_class(task)
     if metric not in kind.metrics:
         raise ValueError(f"metric must be one of {', '.join(kind.metrics)} for {task}, got {metric!r}")
-    if lower_is_better != (expected := metric in kind.lower):
-        told, got = (str(one).lower() for one in (expected, lower_is_better))
-        raise ValueError(f"lower_is_better must be {told} for {metric} of {task}, got {got}")
-
-
-def arm_of(name: str) -> tuple[Arm, bool]:
-    """An arm by its name, and whether its feed-forward is to be fitted to equal parameters; `:raw` says no."""
-    plain = name.removesuffix(RAW)
-    if plain not in ARMS:
-        raise ValueError(
-            f"arm {name!r} is not known (one of your own needs --arms-from FILE); "
-            f"there are, each with {RAW} or without: {', '.join(ARMS)}"
-        )
-    return ARMS[plain], ARMS[plain].can_match and not name.endswith(RAW)
+    if lower_is_better != (metric in kind.lower):
+        # As TOML writes them.
+        expected, got = (str(value).lower() for value in (metric in kind.lower, lower_is_better))
+        raise ValueError(f"lower_is_better must be {expected} for {metric} of {task}, got {got}")

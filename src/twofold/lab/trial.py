@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -20,15 +20,16 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from twofold.data.digest import digest_of, digest_of_examples
+from twofold.data.examples import Splits
 from twofold.data.hub import is_hub
 from twofold.kernels import choices
-from twofold.lab.arms import ARMS, build, config_of, parameters
-from twofold.lab.options import arm_of, check_metric, options_of
+from twofold.lab.arms import ARMS, arm_named, build, config_of, parameters
+from twofold.lab.options import Options, check_metric, options_of
 from twofold.lab.own_arms import digest_of_own, is_own
-from twofold.lab.part import part_of
 from twofold.lab.plan import Plan
 from twofold.lab.records import Key, Length, Point, Record, SelfWeight
 from twofold.lab.registration import is_larger, is_off
+from twofold.lab.subset import subset
 from twofold.machine import machine
 from twofold.models.layers import SelfAttention
 from twofold.models.loading import device_named
@@ -49,29 +50,53 @@ from twofold.training.stopping import Diverged
 LOG_STEPS, LOOKED_AT = 25, 8
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A task's data as models take them."""
+
+    splits: Splits[Any]
+    task: Task
+    rows: Any
+    """Of the training split."""
+
+    @property
+    def tokens(self) -> float:
+        """Of one pass over the training split."""
+        return sum(map(self.task.tokens_of, self.rows))
+
+
+def prepare(task: str, options: Options, data: Path | None) -> Prepared:
+    """Read the files, or the embedded set, and make tokens of them."""
+    if is_hub(data):
+        raise ValueError(f"a comparison needs files, which all its runs see alike, got {data}")
+    kind = task_class(task)
+    splits = examples_of(kind, data, options.choices)
+    check_splits(splits, data, "train", "dev", *(["test"] if options.runs.test else []))
+    train = subset(splits.train, options.runs.share, kind.labels)
+    made = kind.prepared(train, **chosen(kind, options.choices))
+    return Prepared(splits, made, made.rows(train))
+
+
 class Laboratory:
     """What all runs of a plan share: the task, its data as rows, and the standard model's configuration."""
 
-    def __init__(self, plan: Plan, data: Path | None = None, at_once: int = 1) -> None:
+    def __init__(
+        self, plan: Plan, data: Path | None = None, at_once: int = 1, prepared: Prepared | None = None
+    ) -> None:
+        """data: files, the embedded set unless given. prepared: the same, where somebody has read them already."""
         check_metric(plan.task, plan.metric, plan.lower_is_better)
         self.plan, self.options, self.at_once = plan, options_of(plan.task, plan.size), at_once
         kind = task_class(plan.task)
-        given = chosen(kind, self.options.choices)
-        if is_hub(data):
-            raise ValueError(f"a comparison needs files, which all its runs see alike, got {data}")
+        prepared = prepared or prepare(plan.task, self.options, data)
         self.device = device_named(self.options.settings.device)
-        self.splits = examples_of(kind, data, given.get("choices"))
-        check_splits(self.splits, data, "train", "dev", *(["test"] if self.options.own.test else []))
-        train = part_of(self.splits.train, self.options.own.share, kind.labels)
-        self.task: Task = kind.prepared(train, **given)
-        self.rows: Any = self.task.rows(train)
-        self.longer = {int(times): self.task.longer(int(times)) for times in self.options.own.lengths}
+        self.splits, self.task, self.rows = prepared.splits, prepared.task, prepared.rows
+        self.longer = {int(times): self.task.longer(int(times)) for times in self.options.runs.lengths}
         self.config = self.task.config(self.options.model)
         self.model_class = self.task.class_of(self.config)
         self.data = digest_of_examples(self.splits) if data is None else digest_of(data, self.splits)
         self.tokens_a_step = self._tokens_a_step()
         # As they were imported, whatever becomes of their files.
-        self.own_arms = digest_of_own(arm_of(name)[0] for name in plan.arms)
+        self.own_arms = digest_of_own(arm_named(name)[0] for name in plan.arms)
         # What cannot be built is found before the first run.
         self.sizes = {name: self._parameters(name) for name in plan.arms}
         self._check_plan()
@@ -97,7 +122,7 @@ class Laboratory:
         """Train what `key` names in a folder of its own, which is gone afterwards."""
         steps = self.steps(key.budget)
         # A look needs a line of the metrics at its step, so that a whole number of lines lies between two looks.
-        every = -(-steps // self.options.own.looks)
+        every = -(-steps // self.options.runs.evaluations)
         lines = -(-every // LOG_STEPS)
         log_steps = -(-every // lines)
         settings = replace(
@@ -109,7 +134,7 @@ class Laboratory:
             log_steps=log_steps,
             save_seconds=None,
         )
-        arm, matched = arm_of(key.arm)
+        arm, matched = arm_named(key.arm)
         model = build(arm, self.config, self.model_class, matched=matched, seed=key.seed)
         device = self.device
         looks = _Looks(self, weights=key.phase == "final")
@@ -158,7 +183,7 @@ class Laboratory:
             gradient_tail=tail,
             self_weights=looks.self_weights(curve),
             uniform_self_weight=looks.uniform,
-            test=self._tested(model) if key.phase == "final" and self.options.own.test else None,
+            test=self._tested(model) if key.phase == "final" and self.options.runs.test else None,
             beyond=self._beyond(model) if key.phase == "final" else (),
         )
 
@@ -211,7 +236,7 @@ class Laboratory:
     def _check_own_arms(self) -> None:
         """Let every arm that a user defined learn from two examples: a mistake in it is found before hours of runs."""
         settings = replace(self.options.settings, compile=False)
-        for arm, matched in map(arm_of, self.plan.arms):
+        for arm, matched in map(arm_named, self.plan.arms):
             if not is_own(arm):
                 continue
             try:
@@ -225,7 +250,7 @@ class Laboratory:
                 raise ValueError(f"arm {arm.name!r} cannot be trained: {type(error).__name__}: {error}") from error
 
     def _parameters(self, name: str) -> int:
-        arm, matched = arm_of(name)
+        arm, matched = arm_named(name)
         config = config_of(arm, self.config, self.model_class, matched=matched)
         return parameters(config, self.model_class, arm.attention)
 

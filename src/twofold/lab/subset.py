@@ -1,4 +1,4 @@
-"""A part of a training split, for how much an arm needs to learn: the same examples for every run."""
+"""A share of a training split, to see how much an arm needs to learn from: the same examples for every run."""
 
 import math
 import random
@@ -8,7 +8,7 @@ from typing import TypeVar
 Example = TypeVar("Example")
 
 
-def part_of(train: Sequence[Example], share: float, labels: Callable[[Example], Iterable[str]]) -> list[Example]:
+def subset(train: Sequence[Example], share: float, labels: Callable[[Example], Iterable[str]]) -> list[Example]:
     """A share of the examples, drawn once and for all, in their order.
 
     Those that bring a label which the others before them lack are drawn first, for nothing predicts a label that it has
