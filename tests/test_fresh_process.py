@@ -74,7 +74,7 @@ BLOCKED = "import sys; sys.modules.update(dict.fromkeys(['triton', 'transformers
 USE = """
 import torch
 from twofold import SplitSelfAttention, self_weight, split_attention, split_attention_weights
-from twofold.attention import AdditiveAttention, CrossAttention, KeyValueBuffer, Rotary
+from twofold.attention import AdditiveAttention, CrossAttention, KeyValues, Rotary
 tensors = [torch.randn(1, 2, 5, 4, requires_grad=True) for _ in range(5)]
 for backend in ("reference", "columns", "dense", "shifted"):
     split_attention(*tensors, is_causal=True, backend=backend).sum().backward()

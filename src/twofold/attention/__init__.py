@@ -1,7 +1,6 @@
 """Layers: nn.Modules that project, place, attend and project back. No model, no config file, no training."""
 
 from twofold.attention.additive import AdditiveAttention as AdditiveAttention
-from twofold.attention.cache import KeyValueBuffer as KeyValueBuffer
 from twofold.attention.cache import KeyValues as KeyValues
 from twofold.attention.cross import CrossAttention as CrossAttention
 from twofold.attention.initialise import Aligned as Aligned

@@ -13,12 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import rms_norm
 
-from twofold.attention.cache import KeyValueBuffer, KeyValues
+from twofold.attention.cache import KeyValues
 from twofold.attention.heads import check_dropout, check_heads, check_input, is_plain, merged, side_by_side, split
 from twofold.attention.initialise import Init, init_of
 from twofold.attention.rotary import Rotary, RotaryTable
 from twofold.kernels.api import split_attention
-from twofold.kernels.decode import decode_attention
 from twofold.kernels.qk_norm_rotary import qk_norm_rotary, serves
 
 
@@ -159,16 +158,16 @@ class SplitSelfAttention(nn.Module):
     def forward(
         self,
         x: Tensor,
-        past: KeyValues | KeyValueBuffer | None = None,
+        past: KeyValues | None = None,
         *,
         positions: Tensor | RotaryTable | None = None,
         **options: Any,
-    ) -> tuple[Tensor, KeyValues | KeyValueBuffer]:
+    ) -> tuple[Tensor, KeyValues]:
         """Attend over x (B, T, C) and whatever `past` holds.
 
         Args:
             x: the new tokens.
-            past: what an earlier call handed back; a `KeyValueBuffer` is written in place.
+            past: what an earlier call returned; None: there is no past.
             positions: see `project`; None: counted on from the past.
             options: those of `split_attention`, such as attn_mask (broadcastable to (B, heads, T, past + T)),
                 is_causal, window, softcap, segment_ids or backend.
@@ -183,9 +182,6 @@ class SplitSelfAttention(nn.Module):
         new = self.project(x, positions)
         options.setdefault("dropout_p", self.dropout if self.training else 0.0)
         options.setdefault("enable_gqa", self.heads != self.kv_heads)
-        if isinstance(past, KeyValueBuffer):
-            out = decode_attention(*new, past.key, past.value, past.length, attend=self.attend, **options)
-            return self.joined(out, new, x), past.advanced(x.shape[1])
         seen = KeyValues(new.key, new.value) if past is None else past.extended(new.key, new.value)
         out = self.attend(new.query, seen.key, seen.value, new.self_key, new.self_value, **options)
         return self.joined(out, new, x), seen
@@ -198,8 +194,8 @@ class SplitSelfAttention(nn.Module):
     def _check_past(self, past: object, batch: int) -> None:
         if past is None:
             return
-        if not isinstance(past, KeyValues | KeyValueBuffer):
-            raise ValueError(f"past must be None, KeyValues or a KeyValueBuffer, got {type(past).__name__}")
+        if not isinstance(past, KeyValues):
+            raise ValueError(f"past must be None or KeyValues, got {type(past).__name__}")
         found = (past.key.shape[0], past.key.shape[1], past.key.shape[3])
         if found != (batch, self.kv_heads, self.head_width):
             expected = f"({batch}, {self.kv_heads}, length, {self.head_width})"

@@ -1,10 +1,10 @@
-"""One step of generation: every new token over its past in the cache and itself, whose k and v join the cache.
+"""One step of generation: one new token per sequence over its past in the cache and itself.
 
-The first kernel attends to a part of the past, the second puts the parts and the token itself together and, if asked
-to, writes the slot: as many launches as a library's attention for one query has, and none for the slot. Where the GPU can
-(Hopper and later), the second is launched while the first still runs, and waits inside for its parts.
+The first kernel attends to a share of the past per program, the second joins the shares and the token itself: as many
+launches as a library's attention for one query has. Where the GPU can (Hopper and later), the second is launched while
+the first still runs, and waits inside for its shares.
 
-How much of the cache is filled is a number or, so that one CUDA graph serves every step, read from the device.
+How much of the cache is filled is an int or, so that one CUDA graph serves every step, read from the device.
 """
 
 import torch
@@ -78,16 +78,14 @@ def parts_kernel(
 
 @triton.jit
 def join_kernel(
-    p_query, p_key, p_value, p_self_key, p_self_value, p_key_cache, p_value_cache, p_mask, p_length,
-    p_parts, p_greatest, p_total, p_out,
-    s_query_b, s_query_h, s_query_t, s_key_b, s_key_h, s_key_t, s_value_b, s_value_h, s_value_t,
-    s_self_key_b, s_self_key_h, s_self_key_t, s_self_value_b, s_self_value_h, s_self_value_t,
-    s_key_cache_b, s_key_cache_h, s_key_cache_t, s_value_cache_b, s_value_cache_h, s_value_cache_t, s_mask_b, s_mask_t,
+    p_query, p_self_key, p_self_value, p_mask, p_length, p_parts, p_greatest, p_total, p_out,
+    s_query_b, s_query_h, s_query_t, s_self_key_b, s_self_key_h, s_self_key_t, s_self_value_b, s_self_value_h, s_self_value_t,
+    s_mask_b, s_mask_t,
     heads, length, parts, width, scale,
     GROUPS: tl.constexpr, PARTS: tl.constexpr, WIDTH: tl.constexpr,
-    COUNTED: tl.constexpr, MASKED: tl.constexpr, OVERLAPS: tl.constexpr, WRITES: tl.constexpr,
+    COUNTED: tl.constexpr, MASKED: tl.constexpr, OVERLAPS: tl.constexpr,
 ):  # fmt: skip
-    """All parts and the token itself, one query head a program; the first head of a group writes the slot."""
+    """All parts and the token itself, one query head per program."""
     along = tl.program_id(0).to(tl.int64)
     batch, head = along // heads, along % heads
     kv_head, d = head // GROUPS, tl.arange(0, WIDTH)
@@ -96,8 +94,8 @@ def join_kernel(
     self_key = tl.load(p_self_key + batch * s_self_key_b + kv_head * s_self_key_h + d, mask=inside, other=0.0)
     self_value = tl.load(p_self_value + batch * s_self_value_b + kv_head * s_self_value_h + d, mask=inside, other=0.0)
     own = tl.sum(query * self_key.to(tl.float32), 0) * (scale * LOG2E)
-    slot = tl.load(p_length).to(tl.int64) if COUNTED else tl.cast(length, tl.int64)
     if MASKED:
+        slot = tl.load(p_length).to(tl.int64) if COUNTED else tl.cast(length, tl.int64)
         own = tl.where(tl.load(p_mask + batch * s_mask_b + slot * s_mask_t) != 0, own, float("-inf"))
     if OVERLAPS:
         gdc_wait()
@@ -114,18 +112,9 @@ def join_kernel(
     shares, own_share = tl.exp2(greatest - highest), tl.exp2(own - highest)
     out = tl.sum(tile * shares[:, None], 0) + own_share * self_value.to(tl.float32)
     whole = tl.sum(total * shares, 0) + own_share
-    # Who may see nothing gets 0.
+    # A token that may see nothing gets 0.
     out = out / tl.where(whole == 0, 1.0, whole)
     tl.store(p_out + along * width + d, out.to(p_out.dtype.element_ty), mask=inside)
-    # Apart, for a compiler of kernels knows the one and not the other.
-    if WRITES:  # noqa: SIM102
-        if head % GROUPS == 0:
-            key = tl.load(p_key + batch * s_key_b + kv_head * s_key_h + d, mask=inside, other=0.0)
-            value = tl.load(p_value + batch * s_value_b + kv_head * s_value_h + d, mask=inside, other=0.0)
-            p_key_cache += batch * s_key_cache_b + kv_head * s_key_cache_h + slot * s_key_cache_t
-            p_value_cache += batch * s_value_cache_b + kv_head * s_value_cache_h + slot * s_value_cache_t
-            tl.store(p_key_cache + d, key, mask=inside)
-            tl.store(p_value_cache + d, value, mask=inside)
 
 
 def cut(length: int, heads: int, width: int) -> tuple[int, int]:
@@ -146,18 +135,15 @@ def step(
     value_cache: Tensor,
     length: int | Tensor,
     scale: float,
-    *,
     attn_mask: Tensor | None = None,
-    write: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """Output (B, Hq, 1, D) of one token a sequence over the first `length` slots and itself.
+    """Output (B, Hq, 1, D) of one token per sequence over the first `length` slots and itself.
 
-    attn_mask: bool, (B or 1, 1, 1, at least length + 1), own slot at `length`. write: k and v for that slot.
+    attn_mask: bool, (B or 1, 1, 1, at least length + 1), own slot at `length`.
     """
-    key, value = (self_key, self_value) if write is None else write
-    query, key, value, self_key, self_value = map(unit_stride, (query, key, value, self_key, self_value))
+    query, self_key, self_value = map(unit_stride, (query, self_key, self_value))
     B, H, _, D = query.shape
-    kv_heads = key.shape[1]
+    kv_heads = key_cache.shape[1]
     # A length on the device may be anything up to the whole cache.
     longest = key_cache.shape[2] if isinstance(length, Tensor) else length
     parts, columns = cut(longest, B * kv_heads, D)
@@ -187,9 +173,9 @@ def step(
     )  # fmt: skip
     out = empty_heads(query)
     join_kernel[(B * H,)](
-        query, key, value, self_key, self_value, key_cache, value_cache, mask, counter, outs, greatest, total, out,
-        *strides(query, key, value, self_key, self_value, key_cache, value_cache), *mask_strides,
-        H, number, parts, D, scale, PARTS=triton.next_power_of_2(parts), WRITES=write is not None, **switches,
+        query, self_key, self_value, mask, counter, outs, greatest, total, out,
+        *strides(query, self_key, self_value), *mask_strides,
+        H, number, parts, D, scale, PARTS=triton.next_power_of_2(parts), **switches,
         num_warps=4 if parts > 32 else 1, **({"launch_pdl": True} if overlaps else {}),
     )  # fmt: skip
     return out
