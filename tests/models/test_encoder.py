@@ -18,6 +18,7 @@ from twofold.models import (
     EncoderForMaskedLM,
     EncoderForSentenceEmbedding,
     EncoderModel,
+    GoalConfig,
     heads,
 )
 from twofold.models.bag import Bag
@@ -39,7 +40,10 @@ def config(cls=EncoderConfig, **changes):
 
 def made(cls, **changes):
     torch.manual_seed(0)
-    model = cls.from_config(config(**changes)) if hasattr(cls, "from_config") else cls(config(**changes))
+    if hasattr(cls, "from_config"):
+        model = cls.from_config(config(**changes))
+    else:
+        model = cls(config(cls.config_class, **changes))
     for parameter in model.parameters():
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=0.2)
@@ -81,7 +85,8 @@ def test_a_saved_head_is_the_same_head(head, family, tmp_path):
 @pytest.mark.parametrize("by_tokens", [False, True])
 @pytest.mark.parametrize("cls", [EncoderForGoal, EncoderForSentenceEmbedding])
 def test_a_saved_head_of_our_own_is_the_same_head(cls, by_tokens, tmp_path):
-    model = made(cls, num_labels=3, num_slot_labels=4, goal_temperature=1.5, goal_by_tokens=by_tokens)
+    own = {"num_slot_labels": 4, "goal_temperature": 1.5, "goal_by_tokens": by_tokens}
+    model = made(cls, num_labels=3, **own if cls is EncoderForGoal else {"similarity_temperature": 0.5})
     model.save_pretrained(tmp_path)
     names = ("goal_logits", "slot_logits", "confidence") if cls is EncoderForGoal else ("pooler_output",)
     found, expected = (one(tokens()) for one in (cls.from_pretrained(tmp_path), model))
@@ -165,7 +170,7 @@ def test_masked_tokens_are_learned():
 class TestGoal:
     def model(self, **changes):
         torch.manual_seed(0)
-        return EncoderForGoal(config(num_labels=4, num_slot_labels=3, init="copy", **changes))
+        return EncoderForGoal(config(GoalConfig, num_labels=4, num_slot_labels=3, init="copy", **changes))
 
     def test_goal_slots_and_confidence_are_learned_together(self):
         model, ids = self.model(), tokens(B=6, T=7)
@@ -197,7 +202,11 @@ class TestGoal:
 
     def test_slots_must_be_counted(self):
         with pytest.raises(ValueError, match="num_slot_labels must be at least 1"):
-            EncoderForGoal(config(num_labels=4))
+            EncoderForGoal(config(GoalConfig, num_labels=4))
+
+    def test_the_configuration_must_be_that_of_goals(self):
+        with pytest.raises(ValueError, match="config must be a GoalConfig, got EncoderConfig"):
+            EncoderForGoal(config(num_labels=4, num_slot_labels=3))
 
     @pytest.mark.parametrize("recipe", RECIPES)
     @pytest.mark.parametrize("kind", ["standard", "split_kv"])
@@ -346,4 +355,4 @@ def test_cues_of_padding_add_nothing_once_its_vector_has_learned():
 @pytest.mark.parametrize("cls", [AutoModelForSequenceClassification, AutoModelForTokenClassification, EncoderForGoal])
 def test_no_labels_are_too_few(cls):
     with pytest.raises(ValueError, match="num_labels must be at least 1, got 0"):
-        made(cls, num_labels=0, num_slot_labels=2)
+        made(cls, num_labels=0, **{"num_slot_labels": 2} if cls is EncoderForGoal else {})

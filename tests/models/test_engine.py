@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from twofold.models import EncoderConfig, EncoderForGoal
+from twofold.models import EncoderForGoal, GoalConfig
 from twofold.models.engine import TorchEngine
 
 SIZES = {"vocab_size": 32, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -14,7 +14,7 @@ ARRAYS = {"input_ids": IDS, "attention_mask": (IDS > 0).astype(np.int64)}
 
 def model_of(dtype=torch.float32):
     torch.manual_seed(0)
-    return EncoderForGoal(EncoderConfig(**SIZES, num_labels=3, num_slot_labels=5)).to(dtype).eval()
+    return EncoderForGoal(GoalConfig(**SIZES, num_labels=3, num_slot_labels=5)).to(dtype).eval()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])

@@ -19,7 +19,7 @@ from transformers import (
 from tests.models import test_decoder, test_encoder, test_seq2seq
 from tests.models.test_decoder import tokens
 from twofold.attention import Kind
-from twofold.models import DecoderConfig, EncoderConfig, EncoderForMaskedLM, Seq2SeqConfig
+from twofold.models import DecoderConfig, EmbeddingConfig, EncoderConfig, EncoderForMaskedLM, GoalConfig, Seq2SeqConfig
 from twofold.models.configs import POSITIONS, RECIPES
 
 FAMILIES = {
@@ -240,8 +240,6 @@ def test_half_precision_and_shards_survive_saving(family, tmp_path):
         ({"positions": "none at all"}, "positions must be one of rotary, sinusoidal, learned, none, got 'none at all'"),
         ({"num_key_value_heads": 3}, "num_key_value_heads must divide num_attention_heads 8, got 3"),
         ({"num_hidden_layers": 0}, "num_hidden_layers must be at least 1, got 0"),
-        ({"goal_temperature": 0.0}, "goal_temperature must be a finite number above 0, got 0.0"),
-        ({"similarity_temperature": -1.0}, "similarity_temperature must be a finite number above 0, got -1.0"),
         ({"initializer_range": float("nan")}, "initializer_range must be a finite number of at least 0, got nan"),
         ({"max_position_embeddings": -5}, "max_position_embeddings must be at least 1, got -5"),
         ({"pad_token_id": -1}, "pad_token_id must be a token of vocab_size 32000, got -1"),
@@ -262,6 +260,15 @@ def test_half_precision_and_shards_survive_saving(family, tmp_path):
 def test_bad_configurations_are_value_errors(config, changes, message):
     with pytest.raises(ValueError, match=message):
         config(**changes)
+
+
+@pytest.mark.parametrize(
+    ("config", "name"), [(GoalConfig, "goal_temperature"), (EmbeddingConfig, "similarity_temperature")]
+)
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("inf")])
+def test_temperatures_are_above_zero(config, name, temperature):
+    with pytest.raises(ValueError, match=f"{name} must be a finite number above 0"):
+        config(**{name: temperature})
 
 
 def test_whole_numbers_are_numbers():

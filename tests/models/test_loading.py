@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForSequenceClassification, BertConfig, BertModel
+from transformers import AutoModel, AutoModelForSequenceClassification, BertConfig, BertModel
 
 import twofold
 from twofold.models import (
@@ -13,9 +13,11 @@ from twofold.models import (
     CaptionerForConditionalGeneration,
     DecoderConfig,
     DecoderForCausalLM,
+    EmbeddingConfig,
     EncoderConfig,
     EncoderForGoal,
     EncoderForSentenceEmbedding,
+    GoalConfig,
     RecurrentConfig,
     RecurrentForConditionalGeneration,
     Seq2SeqConfig,
@@ -27,8 +29,8 @@ SIZES = {"vocab_size": 11, "hidden_size": 8, "num_hidden_layers": 1}
 HEADS = {**SIZES, "num_attention_heads": 2}
 MODELS = {
     "decoder": lambda: DecoderForCausalLM(DecoderConfig(**HEADS)),
-    "goal": lambda: EncoderForGoal(EncoderConfig(**HEADS, num_slot_labels=3)),
-    "embedding": lambda: EncoderForSentenceEmbedding(EncoderConfig(**HEADS)),
+    "goal": lambda: EncoderForGoal(GoalConfig(**HEADS, num_slot_labels=3)),
+    "embedding": lambda: EncoderForSentenceEmbedding(EmbeddingConfig(**HEADS)),
     "classifier": lambda: AutoModelForSequenceClassification.from_config(EncoderConfig(**HEADS)),
     "seq2seq": lambda: Seq2SeqForConditionalGeneration(Seq2SeqConfig(**HEADS)),
     "recurrent": lambda: RecurrentForConditionalGeneration(RecurrentConfig(**SIZES)),
@@ -53,6 +55,24 @@ def test_a_saved_model_comes_back_as_it_was(name, tmp_path):
         assert type(loaded) is type(model)
         assert not loaded.training
         torch.testing.assert_close(loaded.state_dict(), model.state_dict(), atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["goal", "embedding"])
+def test_a_model_from_when_goals_and_embeddings_were_plain_encoders(name, tmp_path):
+    model = MODELS[name]()
+    model.save_pretrained(tmp_path)
+    changed(tmp_path, model_type="twofold_encoder", goal_temperature=2.0, similarity_temperature=0.1)
+    loaded = twofold.load(tmp_path)
+    assert type(loaded) is type(model)
+    assert loaded.config.model_type == model.config.model_type
+    torch.testing.assert_close(loaded.state_dict(), model.state_dict(), atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["goal", "embedding"])
+def test_auto_model_opens_goals_and_embeddings(name, tmp_path):
+    model = MODELS[name]()
+    model.save_pretrained(tmp_path)
+    assert type(AutoModel.from_pretrained(tmp_path)) is type(model)
 
 
 def test_weights_in_several_files(tmp_path):

@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from tests.training import tiny
-from twofold.models import DecoderForCausalLM, EncoderConfig, EncoderForGoal
+from twofold.models import DecoderForCausalLM, EncoderForGoal, GoalConfig
 from twofold.training import Settings, fit, is_finished, read_metrics
 from twofold.training.distribution import join
 from twofold.training.feeding import Piece, fed
@@ -230,7 +230,7 @@ def test_compiled_training_is_the_same(tmp_path, monkeypatch):
 
 def test_several_heads_train(tmp_path):
     """A loss of two parts, labels of one dimension, and an utterance without a slot."""
-    config = EncoderConfig(
+    config = GoalConfig(
         vocab_size=17, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, num_labels=3, num_slot_labels=4
     )
     features = [{"input_ids": [3, 4, 5], "goal": number % 3} for number in range(10)]

@@ -12,7 +12,9 @@ from twofold.models import seq2seq as _seq2seq
 from twofold.models.captioner import CaptionerConfig as CaptionerConfig
 from twofold.models.captioner import CaptionerForConditionalGeneration as CaptionerForConditionalGeneration
 from twofold.models.configs import DecoderConfig as DecoderConfig
+from twofold.models.configs import EmbeddingConfig as EmbeddingConfig
 from twofold.models.configs import EncoderConfig as EncoderConfig
+from twofold.models.configs import GoalConfig as GoalConfig
 from twofold.models.configs import Seq2SeqConfig as Seq2SeqConfig
 from twofold.models.decoder import DecoderForCausalLM as DecoderForCausalLM
 from twofold.models.decoder import DecoderModel as DecoderModel
@@ -46,6 +48,8 @@ AUTO = {
         "AutoModelForTokenClassification": _encoder.EncoderForTokenClassification,
         "AutoModelForQuestionAnswering": _encoder.EncoderForQuestionAnswering,
     },
+    GoalConfig: {"AutoModel": _encoder.EncoderForGoal},
+    EmbeddingConfig: {"AutoModel": _encoder.EncoderForSentenceEmbedding},
     Seq2SeqConfig: {
         "AutoModel": _seq2seq.Seq2SeqModel,
         "AutoModelForSeq2SeqLM": _seq2seq.Seq2SeqForConditionalGeneration,

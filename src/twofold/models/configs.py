@@ -47,6 +47,11 @@ def check_token(config: PreTrainedConfig, name: str) -> None:
         raise ValueError(f"{name} must be a token of vocab_size {size}, got {token}")
 
 
+def check_temperature(config: PreTrainedConfig, name: str) -> None:
+    if not 0 < getattr(config, name) < math.inf:
+        raise ValueError(f"{name} must be a finite number above 0, got {getattr(config, name)}")
+
+
 @strict
 class TransformerConfig(PreTrainedConfig):
     """What all transformers here share."""
@@ -84,11 +89,6 @@ class TransformerConfig(PreTrainedConfig):
     attention_dropout: float | int = 0.0
     initializer_range: float | int = 0.02
     pooling: str | None = None
-    num_slot_labels: int = 0
-    goal_temperature: float | int = 1.0
-    # Whether tokens speak for goals by themselves as well, beside the layers.
-    goal_by_tokens: bool = False
-    similarity_temperature: float | int = 0.05
     use_cache: bool = True
     tie_word_embeddings: bool = True
     pad_token_id: int | None = 0
@@ -158,9 +158,6 @@ class TransformerConfig(PreTrainedConfig):
                 f"num_key_value_heads must divide num_attention_heads {self.num_attention_heads}, "
                 f"got {self.num_key_value_heads}"
             )
-        for name in ("goal_temperature", "similarity_temperature"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be a finite number above 0, got {getattr(self, name)}")
         if self.positions == "sinusoidal" and self.hidden_size % 2:
             raise ValueError(f"hidden_size must be even for sinusoidal positions, got {self.hidden_size}")
         # transformers' own caches keep everything for a window of 1.
@@ -213,3 +210,34 @@ class EncoderConfig(TransformerConfig):
     """A bidirectional transformer."""
 
     model_type = "twofold_encoder"
+
+
+@strict
+class GoalConfig(EncoderConfig):
+    """An encoder that tells goals and slots: num_labels goals, num_slot_labels labels of a token."""
+
+    model_type = "twofold_goal"
+
+    num_slot_labels: int = 0
+    # Divides the logits of goals for `confidence`.
+    goal_temperature: float | int = 1.0
+    # Whether a second classifier, linear in the text's tokens, judges the goal beside the layers.
+    goal_by_tokens: bool = False
+
+    def validate_architecture(self) -> None:
+        super().validate_architecture()
+        check_temperature(self, "goal_temperature")
+
+
+@strict
+class EmbeddingConfig(EncoderConfig):
+    """An encoder that makes one vector of a sentence."""
+
+    model_type = "twofold_embedding"
+
+    # Divides the similarities of sentences and documents in the loss.
+    similarity_temperature: float | int = 0.05
+
+    def validate_architecture(self) -> None:
+        super().validate_architecture()
+        check_temperature(self, "similarity_temperature")

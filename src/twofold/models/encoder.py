@@ -9,7 +9,7 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from transformers.utils.output_capturing import capture_outputs
 
 from twofold.models import heads
-from twofold.models.configs import EncoderConfig
+from twofold.models.configs import EmbeddingConfig, EncoderConfig, GoalConfig
 from twofold.models.layers import SelfAttention
 from twofold.models.pretrained import Stack, TwofoldPreTrainedModel, shows_attentions
 
@@ -92,8 +92,10 @@ class EncoderForQuestionAnswering(heads.QuestionAnswering, EncoderPreTrainedMode
 
 
 class EncoderForGoal(heads.Goal, EncoderPreTrainedModel):
+    config_class = GoalConfig
     backbone = EncoderModel
 
 
 class EncoderForSentenceEmbedding(heads.SentenceEmbedding, EncoderPreTrainedModel):
+    config_class = EmbeddingConfig
     backbone = EncoderModel

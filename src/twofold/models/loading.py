@@ -15,16 +15,11 @@ from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.utils import logging
 
-from twofold.models import AUTO, EncoderForGoal, EncoderForSentenceEmbedding
+from twofold.models import AUTO
 from twofold.models.layers import SelfAttention
 
 ARCHITECTURES: dict[str, type[PreTrainedModel]] = {
-    model.__name__: model
-    for model in (
-        *(model for classes in AUTO.values() for model in classes.values()),
-        EncoderForGoal,
-        EncoderForSentenceEmbedding,
-    )
+    model.__name__: model for classes in AUTO.values() for model in classes.values()
 }
 # What transformers raises for a folder whose files say what cannot be.
 UNREADABLE = (
@@ -55,18 +50,20 @@ def load_as(
 ) -> PreTrainedModel:
     """The model in a folder, known to be of a class. Its file must hold all its weights and no others."""
     folder = Path(path)
-    _check_attention(_json(_folder(folder) / CONFIG), folder / CONFIG)
+    fields = _json(_folder(folder) / CONFIG)
+    _check_attention(fields, folder / CONFIG)
     if (folder / ADAPTER).exists():
         raise ValueError(f"{folder} holds an adapter ({ADAPTER}): open it with peft, or merge it into its model")
     shapes: dict[str, list[int]] = {}
     for file in _weight_files(folder):
         shapes |= _shapes(file)
-    _check_counts(_json(folder / CONFIG), shapes, folder / CONFIG)
+    _check_counts(fields, shapes, folder / CONFIG)
     # Recurrent models do not take the argument.
     parts: dict[str, Any] = {} if attention_class is None else {"attention_class": attention_class}
     config_class: Any = model_class.config_class
     try:
-        config = config_class.from_pretrained(folder, local_files_only=True)
+        # The class is known. Goals and embeddings had the encoder's model_type before November 2026.
+        config = config_class.from_dict(fields | {"model_type": config_class.model_type})
         _check_size(model_class, config, parts, shapes, folder / CONFIG)
         with without_bars():
             loaded: Any = model_class.from_pretrained(

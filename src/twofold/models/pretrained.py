@@ -28,7 +28,10 @@ class TwofoldPreTrainedModel(PreTrainedModel):
     _can_record_outputs = {"hidden_states": Layer, "attentions": SelfAttention}
 
     def __init__(self, config: Any) -> None:
-        # What from_pretrained is told beside the folder is set after a configuration has looked at itself.
+        expected: Any = self.config_class
+        if not isinstance(config, expected):
+            raise ValueError(f"config must be a {expected.__name__}, got {type(config).__name__}")
+        # from_pretrained sets its overrides after a configuration has checked itself.
         config.validate_architecture()
         super().__init__(config)
 

@@ -20,7 +20,7 @@ from twofold.data.files import DataError
 from twofold.data.goal_files import labels_of, read_goals
 from twofold.data.goals import goals
 from twofold.data.readers import check_known
-from twofold.models.configs import EncoderConfig
+from twofold.models.configs import GoalConfig
 from twofold.models.encoder import EncoderForGoal
 from twofold.tasks.calibration import best_temperature, best_threshold, expected_calibration_error
 from twofold.tasks.options import ModelOptions
@@ -97,7 +97,7 @@ class Goals(Task[Utterance]):
     def config(self, options: ModelOptions) -> PreTrainedConfig:
         labels = {"num_labels": len(self.state["goals"]), "num_slot_labels": len(self.state["slot_labels"])}
         more = {"max_position_embeddings": LONGEST, "goal_by_tokens": True}
-        return sized(EncoderConfig, options, len(self.tokenizer), **more, **labels)
+        return sized(GoalConfig, options, len(self.tokenizer), **more, **labels)
 
     def features(self, example: Utterance) -> Features:
         """Of the words, their slot labels, the goal, and in which slot (from 1 on) a word is."""
@@ -193,7 +193,7 @@ class Goals(Task[Utterance]):
         outside = truth == 0
         # What is outside has no right goal: only what is inside tells whether confidence is honest.
         if not outside.all():
-            cast("EncoderConfig", model.config).goal_temperature = best_temperature(logits[~outside], truth[~outside])
+            cast("GoalConfig", model.config).goal_temperature = best_temperature(logits[~outside], truth[~outside])
         best, _, evidence = self._best(model, logits)
         right = best == truth
         self.state["threshold"] = best_threshold(evidence.tolist(), right.tolist(), outside.tolist())
@@ -244,7 +244,7 @@ class Goals(Task[Utterance]):
     @staticmethod
     def _best(model: PreTrainedModel, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Of every row the place of the best goal, what is out of scope being none, its confidence and its evidence."""
-        confidence, best = (logits / cast("EncoderConfig", model.config).goal_temperature).softmax(-1)[:, 1:].max(1)
+        confidence, best = (logits / cast("GoalConfig", model.config).goal_temperature).softmax(-1)[:, 1:].max(1)
         # In double precision, for a logit of 17 is 1 in single.
         return best + 1, confidence, logits[:, 1:].amax(1).double().sigmoid()
 

@@ -19,7 +19,7 @@ from twofold.data.embedded.retrieval import help_pages
 from twofold.data.examples import Document, Query, Splits
 from twofold.data.readers import read_retrieval
 from twofold.data.vocabulary import train_tokenizer
-from twofold.models.configs import EncoderConfig
+from twofold.models.configs import EmbeddingConfig
 from twofold.models.encoder import EncoderForSentenceEmbedding
 from twofold.tasks.hiding import some_hidden
 from twofold.tasks.index import Index, read_index
@@ -86,7 +86,7 @@ class Retrieval(Task[Search]):
         }
 
     def config(self, options: ModelOptions) -> PreTrainedConfig:
-        return sized(EncoderConfig, options, len(self.tokenizer), max_position_embeddings=LONGEST)
+        return sized(EmbeddingConfig, options, len(self.tokenizer), max_position_embeddings=LONGEST)
 
     def features(self, example: Search) -> Features:
         """The question's tokens, and those of every document that answers it."""
