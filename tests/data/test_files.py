@@ -5,7 +5,8 @@ import gzip
 import pytest
 
 from twofold.data.examples import Splits
-from twofold.data.files import DataError, cut_missing, field, find_split, lines_of, records_of, text_of
+from twofold.data.files import DataError, field, lines_of, records_of, text_of
+from twofold.data.splits import cut_missing, find_split
 
 
 def put(path, content):

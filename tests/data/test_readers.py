@@ -7,7 +7,7 @@ import pytest
 
 from twofold.data.bio import joined, tags_of
 from twofold.data.examples import Answer, Document, Labelled, Pair, Query, Question, Slot, Splits, Tagged, Utterance
-from twofold.data.files import DataError, all_as_test
+from twofold.data.files import DataError
 from twofold.data.goal_files import labels_of, read_goals
 from twofold.data.readers import (
     check_known,
@@ -19,6 +19,7 @@ from twofold.data.readers import (
     read_tagged,
     read_texts,
 )
+from twofold.data.splits import all_as_test
 
 BIO = "turn\tO\nthe\tO\nliving\tB-room\nroom\tI-room\nlights\tO\nred\tB-color\n\nstop\tO\n"
 LIVING = Utterance("turn the living room lights red", "color", (Slot("room", 9, 20), Slot("color", 28, 31)))
@@ -154,7 +155,7 @@ def test_values_are_looked_for_among_words(tmp_path, text, value, place):
         ({"text": "a", "goal": ""}, "field 'goal' is empty$"),
         ({"text": "a", "goal": 3}, "field 'goal' must be a string, got 3$"),
         ({"text": "a", "goal": "x", "slots": {}}, "field 'slots' must be a list"),
-        ({"text": "a", "goal": "x", "slots": ["b"]}, 'every slot must be an object, got "b"$'),
+        ({"text": "a", "goal": "x", "slots": ["b"]}, 'slots.* must hold objects, got "b"$'),
         (
             {"text": "a", "goal": "x", "slots": [{"name": "s", "start": 0, "end": 2}]},
             "slot 's' is 0:2, empty or outside of 1",
@@ -343,7 +344,7 @@ def test_questions(tmp_path):
         ({"answers": [{"text": "it", "start": 99}]}, "answer 'it' is not at 99"),
         ({"answers": [{"text": "it"}]}, "missing field 'start'"),
         ({"answers": []}, "field 'answers' is empty$"),
-        ({"answers": ["it"]}, "every answer must be an object, got 'it'$"),
+        ({"answers": ["it"]}, "answers.* must hold objects, got 'it'$"),
         ({"question": ""}, "field 'question' is empty$"),
         ({"context": 1}, "field 'context' must be a string, got 1$"),
     ],
@@ -396,7 +397,7 @@ def test_retrieval(tmp_path):
         ),
         (
             {"queries_train_jsonl": [{"query_id": "7", "text": "x", "relevant": ["a"]}] * 2, "qrels_train_tsv": None},
-            r"queries\.train\.jsonl:2: query_id '7' is there twice$",
+            r"queries\.train\.jsonl:2: query_id '7' occurs twice$",
         ),
     ],
 )
@@ -486,5 +487,5 @@ def test_judgements_are_whole_numbers_and_queries_come_once(tmp_path):
         with pytest.raises(DataError, match=r"qrels\.train\.tsv:1: expected query_id<TAB>doc_id<TAB>relevance"):
             read_retrieval(tmp_path)
     (tmp_path / "qrels.train.tsv").write_text("q\td\t1\n")
-    with pytest.raises(DataError, match=r"queries\.train\.jsonl:2: query_id 'q' is there twice"):
+    with pytest.raises(DataError, match=r"queries\.train\.jsonl:2: query_id 'q' occurs twice"):
         read_retrieval(tmp_path)

@@ -11,6 +11,7 @@ from PIL import Image
 from twofold import open_run
 from twofold.data.embedded.captioning import COLOURS
 from twofold.data.examples import Captioned
+from twofold.data.files import DataError
 from twofold.tasks.captioning import LONGEST, Captioning
 from twofold.tasks.images import read_captions, read_image, resized
 from twofold.tasks.options import ModelOptions
@@ -132,12 +133,36 @@ def test_a_missing_broken_or_empty_image_is_an_error(trained, tmp_path):
     (tmp_path / "cut.png").write_bytes((tmp_path / "cut.png").read_bytes()[:-30])
     (tmp_path / "text.png").write_text("not a picture")
     for name in ("cut.png", "text.png"):
-        with pytest.raises(ValueError, match=rf"{name} is no image that can be read"):
+        with pytest.raises(ValueError, match=rf"{name} (is no image that can be read|must be an image in one of PNG)"):
             opened.predict(str(tmp_path / name))
 
 
+def test_an_image_format_that_runs_other_programs_is_refused(tmp_path):
+    painted("red", 20, 20).save(tmp_path / "a.eps")
+    (tmp_path / "a.eps").rename(tmp_path / "a.png")
+    with pytest.raises(ValueError, match=r"a.png must be an image in one of PNG"):
+        read_image(tmp_path / "a.png")
+
+
+def test_an_image_too_large_for_the_memory_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("TWOFOLD_MAX_PIXELS", "399")
+    painted("red", 20, 20).save(tmp_path / "a.png")
+    with pytest.raises(ValueError, match=r"a.png .*400 pixels, expected at most 399 \(TWOFOLD_MAX_PIXELS"):
+        read_image(tmp_path / "a.png")
+
+
+@pytest.mark.parametrize("name", ["/etc/a.png", "../a.png", "b/../../a.png"])
+def test_an_image_outside_of_the_folder_is_refused(tmp_path, name):
+    painted("red", 20, 20).save(tmp_path / "a.png")
+    folder = tmp_path / "data"
+    (folder / "b").mkdir(parents=True)
+    (folder / "train.jsonl").write_text(json.dumps({"image": name, "caption": "a"}))
+    with pytest.raises(DataError, match=r"train.jsonl:1: field 'image' must name a file inside the folder, got"):
+        read_captions(folder)
+
+
 def test_an_image_that_pillow_gives_up_on_is_named(data, monkeypatch):
-    def gives_up(path):
+    def gives_up(path, formats):
         raise NotImplementedError("unimplemented pixel format")
 
     monkeypatch.setattr(Image, "open", gives_up)

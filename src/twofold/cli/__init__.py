@@ -22,6 +22,7 @@ VERBS = {
     "bench": "measure split against standard attention on this machine",
 }
 COMPLETION = "--print-completion"
+LONGEST_ERROR = 1000
 
 HELP = """usage: twofold VERB ...
 
@@ -130,7 +131,8 @@ def warn(text: str) -> None:
 
 
 def _fail(text: str, code: int = 2) -> int:
-    warn(f"twofold: {text}")
+    # An option or a file may hold any number of characters, and not every error knows.
+    warn(f"twofold: {text if len(text) <= LONGEST_ERROR else f'{text[: LONGEST_ERROR - 3]}...'}")
     return code
 
 

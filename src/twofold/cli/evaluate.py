@@ -90,7 +90,7 @@ def parts_of(splits: Any, name: str) -> list[Any]:
 
 def read_as_asked(chosen: Evaluate) -> AbstractContextManager[None]:
     """Within it, files that are all to be scored are not cut first: many cannot be."""
-    from twofold.data.files import all_as_test
+    from twofold.data.splits import all_as_test
 
     return all_as_test() if chosen.data is not None and chosen.split == "all" else nullcontext()
 

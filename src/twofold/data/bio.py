@@ -1,4 +1,4 @@
-"""Files of tagged words: `word<TAB>tag` a line, a blank line after every sentence; and spans out of BIO tags."""
+"""Files of tagged words: `word<TAB>tag` a line, a blank line after every sentence; and slots out of BIO tags."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,8 @@ from itertools import accumulate
 from pathlib import Path
 
 from twofold.data.examples import Slot, Tagged
-from twofold.data.files import DataError, lines_of
+from twofold.data.files import DataError, check_count, lines_of
+from twofold.quoting import shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,41 +20,42 @@ class Sentence:
 
 def sentences(path: Path, *, bio: bool) -> list[Sentence]:
     """The sentences of a file. With `bio`, tags must be O, B-x, or I-x after B-x or I-x."""
-    found: list[Sentence] = []
+    result: list[Sentence] = []
     words: list[str] = []
     tags: list[str] = []
     for number, line in enumerate([*lines_of(path), ""], 1):
         if not line.strip():
             if words:
-                found.append(Sentence(number - len(words), Tagged(tuple(words), tuple(tags))))
+                check_count(path, number - len(words), "WORDS", len(words), "words in one sentence")
+                result.append(Sentence(number - len(words), Tagged(tuple(words), tuple(tags))))
             words, tags = [], []
             continue
         # Some tools leave a space after a word or after its tag.
         parts = [part.strip(" \r") for part in line.split("\t")]
         if len(parts) != 2:
-            raise DataError(path, number, f"expected word<TAB>tag, got {line!r:.60}")
+            raise DataError(path, number, f"expected word<TAB>tag, got {shortened(line)}")
         word, tag = parts
         if not word:
-            raise DataError(path, number, f"tag {tag!r} without a word")
+            raise DataError(path, number, f"tag {shortened(tag)} without a word")
         if not tag:
-            raise DataError(path, number, f"word {word!r} without a tag")
+            raise DataError(path, number, f"word {shortened(word)} without a tag")
         if bio:
             problem = why_not_bio(tag, tags[-1] if tags else "O")
             if problem:
                 raise DataError(path, number, problem)
         words.append(word)
         tags.append(tag)
-    return found
+    return result
 
 
 def why_not_bio(tag: str, before: str) -> str | None:
-    """What is wrong with a tag after another."""
+    """What is wrong with a tag after another. None if nothing is."""
     if tag == "O" or (tag[:2] == "B-" and tag[2:]):
         return None
     if tag[:2] != "I-" or not tag[2:]:
-        return f"tag {tag!r} is none of O, B-..., I-..."
+        return f"tag {shortened(tag)} is none of O, B-..., I-..."
     if before[2:] != tag[2:]:
-        return f"tag {tag!r} follows {before!r}: a span begins with 'B-{tag[2:]}'"
+        return f"tag {shortened(tag)} follows {shortened(before)}: a span begins with {shortened(f'B-{tag[2:]}')}"
     return None
 
 
@@ -65,7 +67,7 @@ def joined(tagged: Tagged) -> tuple[str, tuple[Slot, ...]]:
 
 
 def spans_of(words: Sequence[tuple[int, int]], tags: Sequence[str]) -> tuple[Slot, ...]:
-    """Named pieces of words at these places with BIO tags; a piece that begins with I begins all the same."""
+    """Slots over words at these places with BIO tags. An I without a B before it begins a slot too."""
     slots: list[Slot] = []
     open_name = None
     for (start, end), tag in zip(words, tags, strict=True):

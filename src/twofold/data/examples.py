@@ -1,8 +1,10 @@
-"""What a task reads: one small frozen class for each kind of example, and the three splits they come in."""
+"""The examples of the tasks, a small frozen class for each kind, and the three splits they come in."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from twofold.quoting import shortened
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,7 +24,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """What somebody said, the goal behind it (None: out of scope) and the slots in order of place."""
+    """A sentence, its goal (None: out of scope) and its slots in order of place."""
 
     text: str
     goal: str | None
@@ -81,7 +83,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Something to be found."""
+    """A document of a collection that is searched."""
 
     id: str
     text: str
@@ -89,7 +91,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Words to search with, and how relevant documents are, by their ids: those that should come up, from 1 on."""
+    """A search query, and the grades of its relevant documents by their ids; a grade is 1 or more."""
 
     text: str
     relevant: Mapping[str, int]
@@ -127,15 +129,19 @@ class Retrieval:
 
 
 def why_not_slots(text: str, slots: tuple[Slot, ...]) -> str | None:
-    """What is wrong with slots over a text: outside of it, empty, with a space at an edge, or overlapping."""
+    """What is wrong with slots over a text: outside of it, empty, with a space at an edge, or overlapping.
+
+    None if nothing is.
+    """
     past = 0
     for slot in sorted(slots, key=lambda slot: slot.start):
         if not 0 <= slot.start < slot.end <= len(text):
-            return f"slot {slot.name!r} is {slot.start}:{slot.end}, empty or outside of {len(text)} characters"
+            place = f"{shortened(slot.start, 20)}:{shortened(slot.end, 20)}"
+            return f"slot {shortened(slot.name)} is {place}, empty or outside of {len(text)} characters"
         value = text[slot.start : slot.end]
         if value != value.strip():
-            return f"slot {slot.name!r} is {value!r}, which begins or ends with a space"
+            return f"slot {shortened(slot.name)} is {shortened(value)}, which begins or ends with a space"
         if slot.start < past:
-            return f"slot {slot.name!r} at {slot.start}:{slot.end} overlaps the slot before it"
+            return f"slot {shortened(slot.name)} at {slot.start}:{slot.end} overlaps the slot before it"
         past = slot.end
     return None

@@ -1,24 +1,23 @@
-"""Files as lines and records, and folders as splits. What is wrong with a file is said in one line: where and what."""
+"""Files as text, lines and records. What is wrong with a file is said in one line: where and what."""
 
 import gzip
+import io
 import json
-import re
+import os
+import select
+import stat
 import zlib
-from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from twofold.data.examples import SPLITS, Splits
-from twofold.data.grammar import fingerprint
+from twofold.data.limits import limit, why_too_many
+from twofold.quoting import shortened
 
-Example = TypeVar("Example")
-NAMES = {"train": ("train",), "dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
-ENDINGS = (".jsonl", ".tsv", ".txt", ".bio", ".conll")
+CHUNK = 1 << 20
 KINDS = {"string": str, "list": list, "object": dict, "whole number": int}
-_is_whole: ContextVar[bool] = ContextVar("is_whole", default=False)
+# How files begin that are packed in a way other than gzip.
+PACKED = {b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"\x1f\x8b": "gzip"}
 
 
 class DataError(ValueError):
@@ -28,20 +27,66 @@ class DataError(ValueError):
         super().__init__(f"{path}:{line}: {problem}" if line else f"{path}: {problem}")
 
 
-def text_of(path: Path | str) -> str:
-    """A file's text, unpacked if it ends in .gz, without a byte order mark and with plain line ends."""
+def check_count(path: Path | str, line: int | None, name: str, count: int, what: str) -> None:
+    """Refuse a count over the limit of that name."""
+    if problem := why_too_many(name, count, what):
+        raise DataError(path, line, problem)
+
+
+class Pipe(io.RawIOBase):
+    """The reading end of a named or unnamed pipe. It waits for a writer and for data, but not for ever."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.seconds = limit("SILENT_SECONDS")
+        # Opened like this it does not wait for a writer; `select` does, for so many seconds.
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not select.select([self.descriptor], [], [], self.seconds)[0]:
+            problem = f"is a pipe that gave nothing for {self.seconds} seconds (TWOFOLD_MAX_SILENT_SECONDS raises that)"
+            raise DataError(self.path, None, problem)
+        return os.readv(self.descriptor, [buffer])
+
+    def close(self) -> None:
+        if not self.closed:
+            os.close(self.descriptor)
+        super().close()
+
+
+def bytes_of(path: Path | str, limit_name: str = "FILE_BYTES") -> bytearray:
+    """A file's bytes, unpacked if its name ends in .gz. A file with more than the limit is refused on the way."""
     path = Path(path)
+    content = bytearray()
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        status = path.stat()
+        if stat.S_ISREG(status.st_mode):
+            check_count(path, None, limit_name, status.st_size, "bytes")
+        with Pipe(path) if stat.S_ISFIFO(status.st_mode) else path.open("rb", buffering=0) as raw:
+            file = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
+            while chunk := file.read(CHUNK):
+                content += chunk
+                check_count(path, None, limit_name, len(content), "bytes or more")
     except FileNotFoundError:
         raise DataError(path, None, "no such file") from None
     except IsADirectoryError:
         raise DataError(path, None, "is a folder, expected a file") from None
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise DataError(path, None, "is not a whole gzip file") from None
+    return content
+
+
+def text_of(path: Path | str, limit_name: str = "FILE_BYTES") -> str:
+    """A file's text, unpacked if it ends in .gz, without a byte order mark and with plain line ends."""
+    data = bytes_of(path, limit_name)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
+        if kind := next((kind for first, kind in PACKED.items() if data.startswith(first)), None):
+            raise DataError(path, None, f"is packed with {kind}; expected plain text, or gzip and .gz") from None
         line = data.count(b"\n", 0, error.start) + 1
         problem = f"not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start} of the file"
         raise DataError(path, line, problem) from None
@@ -53,7 +98,13 @@ def text_of(path: Path | str) -> str:
 
 def lines_of(path: Path | str) -> list[str]:
     """Lines without spaces at their ends. Only a newline ends a line: other separators of Unicode are text."""
-    return [line.strip(" \r") for line in text_of(path).removesuffix("\n").split("\n")]
+    text = text_of(path).removesuffix("\n")
+    check_count(path, None, "LINES", text.count("\n") + 1, "lines")
+    lines = [line.strip(" \r") for line in text.split("\n")]
+    if max(map(len, lines)) > limit("LINE_CHARACTERS"):
+        for number, line in enumerate(lines, 1):
+            check_count(path, number, "LINE_CHARACTERS", len(line), "characters in one line")
+    return lines
 
 
 def records_of(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -61,42 +112,37 @@ def records_of(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
             continue
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise DataError(path, number, f"invalid JSON: {error.msg} at column {error.colno}") from None
-        except (ValueError, RecursionError) as error:
-            # A number of thousands of digits, or thousands of brackets.
-            raise DataError(path, number, f"invalid JSON: {error}") from None
+        record = parsed_json(path, line, number)
         if not isinstance(record, dict):
-            raise DataError(path, number, f"expected a JSON object, got {_shown(record)}")
+            raise DataError(path, number, f"expected a JSON object, got {shown(record)}")
         yield number, record
+
+
+def parsed_json(path: Path | str, text: str, line: int | None = None) -> Any:
+    """What a text of JSON says. `line` is where it stands if it is one line of the file."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(path, line or error.lineno, f"invalid JSON: {error.msg} at column {error.colno}") from None
+    except (ValueError, RecursionError) as error:
+        # A number of thousands of digits, or thousands of brackets.
+        raise DataError(path, line, f"invalid JSON: {error}") from None
 
 
 def field(path: Path | str, line: int | None, record: dict[str, Any], name: str, kind: str = "string") -> Any:
     """A record's field, there and of its kind."""
     if name not in record:
-        raise DataError(path, line, f"missing field {name!r} (fields here: {', '.join(record) or 'none'})")
+        names = shortened(", ".join(record), 200)[1:-1] if record else "none"
+        raise DataError(path, line, f"missing field {name!r} (fields here: {names})")
     value = record[name]
     if not isinstance(value, KINDS[kind]) or isinstance(value, bool):
-        raise DataError(path, line, f"field {name!r} must be a {kind}, got {_shown(value)}")
+        raise DataError(path, line, f"field {name!r} must be a {kind}, got {shown(value)}")
     if isinstance(value, str):
-        readable(path, line, name, value)
+        check_characters(path, line, name, value)
     return value
 
 
-def counted(count: int, what: str) -> str:
-    """As in "1 example" and "2 examples"."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
-def readable(path: Path | str, line: int | None, name: str, value: str) -> None:
-    """Refuse halves of characters, which JSON can spell and no tokenizer can read."""
-    if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise DataError(path, line, f"field {name!r} holds half of a surrogate pair, which is no character")
-
-
-def words_in(path: Path | str, line: int | None, record: dict[str, Any], name: str) -> str:
+def text_field(path: Path | str, line: int | None, record: dict[str, Any], name: str) -> str:
     """A field that must hold some text."""
     value = field(path, line, record, name)
     if not value.strip():
@@ -104,120 +150,18 @@ def words_in(path: Path | str, line: int | None, record: dict[str, Any], name: s
     return value
 
 
-def _shown(value: Any) -> str:
+def check_characters(path: Path | str, line: int | None, name: str, value: str) -> None:
+    """Refuse halves of characters, which JSON can spell and no tokenizer can read."""
+    if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise DataError(path, line, f"field {name!r} holds half of a surrogate pair, which is no character")
+
+
+def shown(value: Any) -> str:
+    """A value as JSON, for errors."""
     text = json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def named(folder: Path, name: str) -> Path | None:
-    """A file of that name, gzipped or not. A link that leads nowhere is an error: somebody meant a file to be there."""
-    for path in (folder / f"{name}{end}" for end in ("", ".gz")):
-        if path.is_file():
-            return path
-        if path.is_symlink() and not path.exists():
-            raise DataError(path, None, f"is a link to {path.readlink()}, which is not there")
-    return None
-
-
-def find_split(folder: Path | str, split: str, endings: Sequence[str] = ENDINGS) -> Path | None:
-    """A split's file: its name, one of the endings, perhaps .gz. None where there is none.
-
-    `valid`, `validation` and `val` are dev, `test2016` is test. Of several, the first in the order of `endings` is
-    taken; several that are only like test (`test2016`, `test2017`) are an error.
-    """
-    if split not in NAMES:
-        raise ValueError(f"split must be one of {', '.join(NAMES)}, got {split!r}")
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise DataError(folder, None, "no such folder")
-    for name in NAMES[split]:
-        for ending in endings:
-            if path := named(folder, f"{name}{ending}"):
-                return path
-    if split != "test":
-        return None
-    pattern = re.compile(rf"test[^.]*({'|'.join(map(re.escape, endings))})(\.gz)?")
-    found = sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name) and path.is_file())
-    if len(found) > 1:
-        names = ", ".join(path.name for path in found)
-        raise DataError(folder, None, f"has several test files ({names}); keep one, or call one test{endings[0]}")
-    return found[0] if found else None
-
-
-@contextmanager
-def all_as_test() -> Generator[None]:
-    """Readers of files give all they read as test, for whoever only scores: nothing is cut, or asked of train."""
-    token = _is_whole.set(True)
-    try:
-        yield
-    finally:
-        _is_whole.reset(token)
-
-
-def is_all_test() -> bool:
-    return _is_whole.get()
-
-
-def read_splits(
-    path: Path | str,
-    endings: Sequence[str],
-    read: Callable[[Path], list[Example]],
-    key: Callable[[Example], str] | None,
-    labels: Callable[[Example], Iterable[str]] | None = None,
-) -> Splits[Example]:
-    """A folder's splits, or a file as train. Where train is alone, dev or test are cut from it and `cut` says so.
-
-    A folder without train but with others is given as it is: `missing` names train. Without a key nothing is cut.
-    """
-    path = Path(path)
-    if path.is_dir():
-        files = {name: find_split(path, name, endings) for name in SPLITS}
-        if not any(files.values()):
-            looked = ", ".join(f"train{ending}" for ending in endings)
-            raise DataError(path, None, f"holds no data: expected {looked}, or dev and test likewise")
-    else:
-        files = {"train": path, "dev": None, "test": None}
-    found = {name: read(file) if file else [] for name, file in files.items()}
-    splits = Splits(found["train"], found["dev"], found["test"])
-    return splits if key is None else cut_missing(path, splits, key, labels)
-
-
-def cut_missing(
-    path: Path | str,
-    splits: Splits[Example],
-    key: Callable[[Example], str],
-    labels: Callable[[Example], Iterable[str]] | None = None,
-) -> Splits[Example]:
-    """Splits with what is missing cut from train: a tenth each, by the hash of `key`; equal keys stay together.
-
-    A key stays in train where that would otherwise lack one of its labels: nothing could ever predict that. Within
-    `all_as_test` all of it is test.
-    """
-    if is_all_test():
-        return Splits([], [], [*splits.train, *splits.dev, *splits.test])
-    wanted = [name for name in splits.missing if name != "train"]
-    if not splits.train or not wanted:
-        return splits
-    keys = sorted({key(example) for example in splits.train}, key=lambda text: (fingerprint(text), text))
-    size = max(1, round(len(keys) / 10))
-    if len(keys) < 3:
-        there = counted(len(keys), "different example")
-        problem = f"has {there}, too few to cut {' and '.join(wanted)} from; give those as files"
-        raise DataError(path, None, problem)
-    carried: dict[str, set[str]] = {text: set() for text in keys}
-    if labels is not None:
-        for example in splits.train:
-            carried[key(example)].update(labels(example))
-    left = Counter(label for found in carried.values() for label in found)
-    owner: dict[str, str] = {}
-    for text in keys:
-        if len(owner) < size * len(wanted) and all(left[label] > 1 for label in carried[text]):
-            owner[text] = wanted[len(owner) // size]
-            left.subtract(carried[text])
-    if lacking := [name for name in wanted if name not in owner.values()]:
-        problem = f"has too few examples of its labels to cut {' and '.join(lacking)} from; give those as files"
-        raise DataError(path, None, problem)
-    parts: dict[str, list[Example]] = {"train": [], "dev": list(splits.dev), "test": list(splits.test)}
-    for example in splits.train:
-        parts[owner.get(key(example), "train")].append(example)
-    return Splits(parts["train"], parts["dev"], parts["test"], cut=tuple(wanted))
+def counted(count: int, what: str) -> str:
+    """As in "1 example" and "2 examples"."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -1,6 +1,5 @@
-"""Goals from files: tagged words with intents beside them, CLINC's JSON, and a simple JSONL of one's own."""
+"""Goals from files: tagged words with intents beside them, CLINC's JSON, and records of JSON, one a line."""
 
-import json
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -8,20 +7,20 @@ from typing import Any
 from twofold.data.bio import joined, sentences
 from twofold.data.examples import SPLITS, Slot, Splits, Utterance, why_not_slots
 from twofold.data.files import (
-    NAMES,
     DataError,
+    check_characters,
+    check_count,
     counted,
-    cut_missing,
     field,
-    find_split,
     lines_of,
-    named,
-    read_splits,
-    readable,
+    parsed_json,
     records_of,
+    shown,
+    text_field,
     text_of,
-    words_in,
 )
+from twofold.data.splits import SPLIT_NAMES, cut_missing, find_file, find_split, read_splits, unpacked_name
+from twofold.quoting import shortened
 
 OUT_OF_SCOPE = "oos"
 # CLINC's own name of all its splits in one file.
@@ -47,8 +46,8 @@ def read_goals(path: Path | str) -> Splits[Utterance]:
     if not path.exists():
         raise DataError(path, None, "no such file")
     if path.is_dir() and not any(find_split(path, name, ENDINGS) for name in SPLITS):
-        path = named(path, CLINC) or path
-    if path.name.removesuffix(".gz").endswith(".json"):
+        path = find_file(path, CLINC) or path
+    if unpacked_name(path).endswith(".json"):
         return _clinc(path)
     splits = read_splits(path, ENDINGS, read_goal_file, None)
     train, dev, test = (getattr(splits, name) + _outside(path, name) for name in SPLITS)
@@ -57,7 +56,7 @@ def read_goals(path: Path | str) -> Splits[Utterance]:
 
 def read_goal_file(path: Path) -> list[Utterance]:
     """The utterances of one file."""
-    name = path.name.removesuffix(".gz")
+    name = unpacked_name(path)
     if name.endswith(".jsonl"):
         return [utterance_of(path, line, record) for line, record in records_of(path)]
     if name.endswith(TAGGED):
@@ -66,17 +65,17 @@ def read_goal_file(path: Path) -> list[Utterance]:
 
 
 def _tagged(path: Path) -> list[Utterance]:
-    stem = path.name.removesuffix(".gz").rpartition(".")[0]
-    beside = named(path.parent, f"{stem}.intent.txt")
+    stem = unpacked_name(path).rpartition(".")[0]
+    beside = find_file(path.parent, f"{stem}.intent.txt")
     if beside is None:
         raise DataError(path, None, f"has no {stem}.intent.txt beside it, one goal a line")
     goals = lines_of(beside)
-    found = sentences(path, bio=True)
-    if len(goals) != len(found):
-        there = f"has {counted(len(goals), 'goal')} for the {counted(len(found), 'sentence')} of {path.name}"
-        raise DataError(beside, None, there)
+    tagged = sentences(path, bio=True)
+    if len(goals) != len(tagged):
+        problem = f"has {counted(len(goals), 'goal')} for the {counted(len(tagged), 'sentence')} of {path.name}"
+        raise DataError(beside, None, problem)
     utterances = []
-    for number, (goal, sentence) in enumerate(zip(goals, found, strict=True), 1):
+    for number, (goal, sentence) in enumerate(zip(goals, tagged, strict=True), 1):
         if not goal:
             raise DataError(beside, number, f"no goal for the sentence at {path.name}:{sentence.line}")
         text, slots = joined(sentence.tagged)
@@ -85,13 +84,15 @@ def _tagged(path: Path) -> list[Utterance]:
 
 
 def utterance_of(path: Path | str, line: int, record: dict[str, Any]) -> Utterance:
-    """One's own record: a text, its "goal" (null: out of scope) or "label", and slots if there are any."""
-    text = words_in(path, line, record, "text")
+    """A record of {"text", "goal", "slots"}: the goal may be null (out of scope) or called "label"."""
+    text = text_field(path, line, record, "text")
     name = "goal" if "goal" in record or "label" not in record else "label"
-    goal = record[name] if name in record and record[name] is None else words_in(path, line, record, name).strip()
-    given = field(path, line, record, "slots", "list") if "slots" in record else []
+    goal = record[name] if name in record and record[name] is None else text_field(path, line, record, name).strip()
+    check_count(path, line, "WORDS", text.count(" ") + 1, "words in one utterance")
+    entries = field(path, line, record, "slots", "list") if "slots" in record else []
+    check_count(path, line, "SLOTS", len(entries), "slots in one utterance")
     slots: list[Slot] = []
-    for entry in given:
+    for entry in entries:
         slots.append(_slot(path, line, text, entry, slots))
     ordered = tuple(sorted(slots, key=lambda slot: slot.start))
     problem = why_not_slots(text, ordered)
@@ -103,17 +104,18 @@ def utterance_of(path: Path | str, line: int, record: dict[str, Any]) -> Utteran
 def _slot(path: Path | str, line: int, text: str, entry: Any, taken: list[Slot]) -> Slot:
     """A slot by place, or by value, which is then looked for where no other slot is."""
     if not isinstance(entry, dict):
-        raise DataError(path, line, f"every slot must be an object, got {json.dumps(entry)}")
-    name = words_in(path, line, entry, "name")
+        raise DataError(path, line, f"field 'slots' must hold objects, got {shown(entry)}")
+    name = text_field(path, line, entry, "name")
     if "start" in entry or "end" in entry:
         slot = Slot(
             name, field(path, line, entry, "start", "whole number"), field(path, line, entry, "end", "whole number")
         )
-        found = text[slot.start : slot.end] if slot.start >= 0 else ""
-        if "value" in entry and entry["value"] != found:
-            raise DataError(path, line, f"slot {name!r} has value {entry['value']!r}, but {found!r} is at its place")
+        there = text[slot.start : slot.end] if slot.start >= 0 else ""
+        if "value" in entry and entry["value"] != there:
+            problem = f"has value {shortened(entry['value'])}, but {shortened(there)} is at its place"
+            raise DataError(path, line, f"slot {shortened(name)} {problem}")
         return slot
-    value = words_in(path, line, entry, "value")
+    value = text_field(path, line, entry, "value")
     first, start = None, text.find(value)
     while start >= 0:
         slot = Slot(name, start, start + len(value))
@@ -124,7 +126,8 @@ def _slot(path: Path | str, line: int, text: str, entry: Any, taken: list[Slot])
             first = first or slot
         start = text.find(value, start + 1)
     if first is None:
-        raise DataError(path, line, f"slot {name!r} has value {value!r}, which is not (or no more) in {text!r:.200}")
+        problem = f"has value {shortened(value)}, which is not (or no more) in {shortened(text, 200)}"
+        raise DataError(path, line, f"slot {shortened(name)} {problem}")
     return first
 
 
@@ -140,30 +143,25 @@ def _in_scope(goal: str | None) -> str | None:
 
 
 def _outside(folder: Path, split: str) -> list[Utterance]:
-    """CLINC keeps what is out of scope in files of its own."""
-    for name in NAMES[split]:
-        if path := named(folder, f"oos_{name}.jsonl"):
+    """The out-of-scope utterances of a split, which CLINC keeps in files of their own."""
+    for name in SPLIT_NAMES[split]:
+        if path := find_file(folder, f"oos_{name}.jsonl"):
             return [utterance_of(path, line, record) for line, record in records_of(path)]
     return []
 
 
 def _clinc(path: Path) -> Splits[Utterance]:
-    try:
-        whole = json.loads(text_of(path))
-    except json.JSONDecodeError as error:
-        raise DataError(path, error.lineno, f"invalid JSON: {error.msg} at column {error.colno}") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(path, None, f"invalid JSON: {error}") from None
+    whole = parsed_json(path, text_of(path, "DOCUMENT_BYTES"))
     if not isinstance(whole, dict):
         raise DataError(path, None, 'expected an object with lists "train", "val", "test", "oos_train", ...')
-    found: dict[str, list[Utterance]] = {}
+    utterances: dict[str, list[Utterance]] = {}
     for split in SPLITS:
-        keys = [f"{before}{name}" for before in ("", "oos_") for name in NAMES[split]]
+        keys = [f"{before}{name}" for before in ("", "oos_") for name in SPLIT_NAMES[split]]
         rows = {key: field(path, None, whole, key, "list") for key in keys if key in whole}
-        found[split] = [_row(path, key, place, row) for key in rows for place, row in enumerate(rows[key])]
-    if not any(found.values()):
+        utterances[split] = [_row(path, key, place, row) for key in rows for place, row in enumerate(rows[key])]
+    if not any(utterances.values()):
         raise DataError(path, None, 'expected lists "train", "val", "test", "oos_train", ..., found none of them')
-    splits = Splits(found["train"], found["dev"], found["test"])
+    splits = Splits(utterances["train"], utterances["dev"], utterances["test"])
     return cut_missing(path, splits, lambda utterance: utterance.text, labels_of)
 
 
@@ -171,6 +169,6 @@ def _row(path: Path, key: str, place: int, row: Any) -> Utterance:
     match row:
         case [str(text), str(label)] if text.strip() and label.strip():
             for part in (text, label):
-                readable(path, None, key, part)
+                check_characters(path, None, key, part)
             return Utterance(text, _in_scope(label.strip()))
-    raise DataError(path, None, f"entry {place} of {key!r} must be [text, label], got {json.dumps(row):.60}")
+    raise DataError(path, None, f"entry {place} of {key!r} must be [text, label], got {shown(row)}")

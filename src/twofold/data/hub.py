@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from twofold.data.examples import SPLITS
-from twofold.data.files import NAMES, DataError, words_in
+from twofold.data.files import DataError, text_field
+from twofold.data.splits import SPLIT_NAMES
+from twofold.quoting import shortened
 
 PREFIX = "hub:"
 
@@ -23,10 +25,10 @@ def is_hub(data: Path | str | None) -> bool:
 
 
 def settled(data: Path | str) -> str:
-    """The address as it means the same wherever one stands: a set that is a folder here, by its whole path."""
+    """The address with a whole path where it names a folder: it means the same from every working directory."""
     name = _name(data)
     whole = name if folder_of(data) is None else str(Path(name).resolve())
-    # What an address could not say stays as it was told.
+    # A path with a colon or a comma in it cannot be part of an address, so the name stays as it is.
     return PREFIX + (name if re.search("[:,]", whole) else whole) + str(data).removeprefix(PREFIX + name)
 
 
@@ -43,12 +45,12 @@ def _name(address: Path | str) -> str:
 @dataclass(frozen=True, slots=True)
 class HubSet:
     address: str
-    """All of it, for errors."""
+    """The whole address, for errors."""
     name: str
     config: str | None
     revision: str | None
     columns: dict[str, str]
-    """What the set calls the columns that are asked for."""
+    """The set's own names of the columns that a task reads."""
 
     @classmethod
     def parsed(cls, address: Path | str, columns: Iterable[str]) -> "HubSet":
@@ -57,28 +59,28 @@ class HubSet:
         whole, *pairs = address.removeprefix(PREFIX).split(",")
         name, _, config = whole.partition(":")
         if not name:
-            raise ValueError(f"data must be hub:NAME or hub:NAME:CONFIG, got {address!r}")
+            raise ValueError(f"data must be hub:NAME or hub:NAME:CONFIG, got {shortened(address)}")
         renamed = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
         if len(renamed) != len(pairs) or not set(renamed) <= {*columns, "revision"}:
             allowed = ", ".join(f"{column}=..." for column in (*columns, "revision"))
-            raise ValueError(f"data may have after its name only {allowed}, got {address!r}")
+            raise ValueError(f"data may have after its name only {allowed}, got {shortened(address)}")
         revision = renamed.pop("revision", None)
         # By its whole path: a folder called csv, say, would be taken for the library's own reader of that name.
         name = str(Path(name).resolve()) if Path(name).is_dir() else name
         return cls(address, name, config or None, revision, {column: column for column in columns} | renamed)
 
     def splits(self) -> dict[str, str]:
-        """What it calls train, dev and test, as far as it has them."""
+        """The set's own names of train, dev and test, as far as it has them."""
         there = self._asked(lambda hub: hub.get_dataset_split_names(self.name, self.config, revision=self.revision))
-        found = {split: next((name for name in NAMES[split] if name in there), None) for split in SPLITS}
-        if found["train"] is None:
+        names = {split: next((name for name in SPLIT_NAMES[split] if name in there), None) for split in SPLITS}
+        if names["train"] is None:
             raise DataError(self.address, None, f"has no train split (splits there: {', '.join(there)})")
-        return {split: name for split, name in found.items() if name is not None}
+        return {split: name for split, name in names.items() if name is not None}
 
     def rows(self, split: str, *, streaming: bool) -> Iterator[tuple[int, dict[str, Any]]]:
         """Rows of a split with their numbers from 1 on. Streaming reads as it goes; else all is downloaded first.
 
-        A class is given by its name instead of its number, and as None where nobody said which.
+        A class is given by its name instead of its number, and as None where the row has none.
         """
         which = {"split": split, "revision": self.revision, "streaming": streaming}
         whole = self._asked(lambda hub: hub.load_dataset(self.name, self.config, **which))
@@ -86,17 +88,16 @@ class HubSet:
         ready, number = iter(whole), 0
         while (row := self._asked(lambda _: next(ready, None))) is not None:
             number += 1
-            told = {name: row[name] for name in classes}
-            is_said = {name: isinstance(value, int) and value >= 0 for name, value in told.items()}
-            named = {name: classes[name](value) if is_said[name] else None for name, value in told.items()}
+            is_class = {name: isinstance(row[name], int) and row[name] >= 0 for name in classes}
+            named = {name: classes[name](row[name]) if is_class[name] else None for name in classes}
             yield number, {**row, **named}
 
     def text(self, number: int, row: dict[str, Any], column: str) -> str:
-        """What a row has in a column, which must be some text."""
-        return words_in(self.address, number, row, self.columns[column])
+        """A row's text in a column."""
+        return text_field(self.address, number, row, self.columns[column])
 
     def _asked(self, ask: Callable[[Any], Any]) -> Any:
-        """What `datasets` answers. Whatever it complains of is said in a line."""
+        """What `datasets` answers. Its errors become a DataError of one line."""
         try:
             hub = import_module("datasets")
         except ImportError:
@@ -106,7 +107,8 @@ class HubSet:
         hub.disable_progress_bars()
         try:
             return ask(hub)
-        # Not found, not to be reached, no such configuration, a broken file: it has an error of its own for each.
+        # Not found, unreachable, no such configuration, a broken file: each has an exception class of its own.
         except Exception as error:
-            said, *_ = re.split(r"(?<=[.!?]) ", " ".join(str(error).split()))
-            raise DataError(self.address, None, f"cannot be read: {said or type(error).__name__:.300}") from error
+            sentence, *_ = re.split(r"(?<=[.!?]) ", " ".join(str(error).split()))
+            problem = f"cannot be read: {sentence or type(error).__name__:.300}"
+            raise DataError(self.address, None, problem) from error

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from twofold.data.examples import Answer, Labelled, Pair, Question, Splits
-from twofold.data.files import DataError, counted, cut_missing, field, words_in
+from twofold.data.files import DataError, counted, field, text_field
 from twofold.data.hub import HubSet
+from twofold.data.splits import cut_missing
 from twofold.data.streaming import Streamed
+from twofold.quoting import shortened
 
 Example = TypeVar("Example")
 Read = Callable[[HubSet, int, dict[str, Any]], Example | None]
@@ -32,10 +34,10 @@ def hub_labelled(address: Path | str) -> Splits[Labelled]:
         # In a column of a CSV that has gaps, whole numbers come with a point.
         if isinstance(label, float) and label.is_integer():
             label = int(label)
-        named = str(label) if isinstance(label, int) else there.text(number, row, "label").strip()
-        return Labelled(there.text(number, row, "text"), named)
+        name = str(label) if isinstance(label, int) else there.text(number, row, "label").strip()
+        return Labelled(there.text(number, row, "text"), name)
 
-    return _read(address, ("text", "label"), read, lambda one: one.text, lambda one: [one.label])
+    return _read(address, ("text", "label"), read, lambda labelled: labelled.text, lambda labelled: [labelled.label])
 
 
 def hub_summaries(address: Path | str) -> Splits[Pair]:
@@ -50,7 +52,7 @@ def hub_summaries(address: Path | str) -> Splits[Pair]:
 def hub_pairs(address: Path | str, source: str | None, target: str | None) -> Splits[Pair]:
     """A column translation with a text for each language; or columns source and target, whatever they are called.
 
-    `source` and `target` are languages of the former, English being the source unless told.
+    `source` and `target` are languages of the former, English being the source by default.
     """
 
     def read(there: HubSet, number: int, row: dict[str, Any]) -> Pair:
@@ -59,7 +61,7 @@ def hub_pairs(address: Path | str, source: str | None, target: str | None) -> Sp
         texts = field(there.address, number, row, there.columns["translation"], "object")
         first = source or _first(sorted(texts, key=lambda language: language != "en"), target)
         second = target or _first(texts, first)
-        return Pair(*(words_in(there.address, number, texts, language) for language in (first, second)))
+        return Pair(*(text_field(there.address, number, texts, language) for language in (first, second)))
 
     return _read(address, ("translation", "source", "target"), read, lambda pair: pair.source)
 
@@ -73,15 +75,15 @@ def hub_questions(address: Path | str) -> Splits[Question]:
 
     def read(there: HubSet, number: int, row: dict[str, Any]) -> Question:
         context = there.text(number, row, "context")
-        told = field(there.address, number, row, there.columns["answers"], "object")
-        texts, starts = (field(there.address, number, told, name, "list") for name in ("text", "answer_start"))
+        answers = field(there.address, number, row, there.columns["answers"], "object")
+        texts, starts = (field(there.address, number, answers, name, "list") for name in ("text", "answer_start"))
         if not texts:
             raise DataError(there.address, number, "has no answer, and every question needs one")
         if len(texts) != len(starts):
-            said = f"has {counted(len(texts), 'answer')} and {counted(len(starts), 'start')} of answers"
-            raise DataError(there.address, number, said)
-        answers = tuple(_answer(there, number, context, *one) for one in zip(texts, starts, strict=True))
-        return Question(str(row.get("id", number)), context, there.text(number, row, "question"), answers)
+            problem = f"has {counted(len(texts), 'answer')} and {counted(len(starts), 'start')} of answers"
+            raise DataError(there.address, number, problem)
+        placed = tuple(_answer(there, number, context, *pair) for pair in zip(texts, starts, strict=True))
+        return Question(str(row.get("id", number)), context, there.text(number, row, "question"), placed)
 
     return _read(address, ("context", "question", "answers"), read, lambda question: question.context)
 
@@ -89,7 +91,8 @@ def hub_questions(address: Path | str) -> Splits[Question]:
 def _answer(there: HubSet, number: int, context: str, text: Any, start: Any) -> Answer:
     is_place = isinstance(start, int) and not isinstance(start, bool) and start >= 0
     if not isinstance(text, str) or not text.strip() or not is_place or context[start : start + len(text)] != text:
-        raise DataError(there.address, number, f"answer {text!r:.60} is not at {start!r:.20} of the context")
+        problem = f"answer {shortened(text)} is not at {shortened(start, 20)} of the context"
+        raise DataError(there.address, number, problem)
     return Answer(text, start)
 
 
@@ -99,14 +102,14 @@ def hub_texts(address: Path | str) -> Splits[str]:
     names = there.splits()
     wanted = [split for split in ("dev", "test") if split not in names]
     cut = list(islice(_texts(there, names["train"]), CUT * len(wanted)))
-    found = {split: list(islice(_texts(there, names[split]), SCORED)) for split in names if split != "train"}
-    found |= {split: cut[place * CUT : (place + 1) * CUT] for place, split in enumerate(wanted)}
+    texts = {split: list(islice(_texts(there, names[split]), SCORED)) for split in names if split != "train"}
+    texts |= {split: cut[place * CUT : (place + 1) * CUT] for place, split in enumerate(wanted)}
     train = Streamed(lambda: islice(_texts(there, names["train"]), len(cut), None))
     if next(iter(train), None) is None:
         raise DataError(there.address, None, f"train has {counted(len(cut), 'text')}, too few to learn from")
-    # Any: a list for all who may go through it more than once, and count nothing.
-    rest: Any = train
-    return Splits(rest, found["dev"], found["test"], cut=tuple(wanted))
+    # Not a list, but readers of `train` only iterate over it.
+    stream: Any = train
+    return Splits(stream, texts["dev"], texts["test"], cut=tuple(wanted))
 
 
 def _texts(there: HubSet, split: str) -> Iterator[str]:
@@ -125,7 +128,7 @@ def _read(
 ) -> Splits[Example]:
     """All examples of a set."""
     there = HubSet.parsed(address, columns)
-    found = {
+    examples = {
         split: [
             example
             for number, row in there.rows(name, streaming=False)
@@ -133,5 +136,5 @@ def _read(
         ]
         for split, name in there.splits().items()
     }
-    splits = Splits(found["train"], found.get("dev", []), found.get("test", []))
+    splits = Splits(examples["train"], examples.get("dev", []), examples.get("test", []))
     return cut_missing(there.address, splits, key, labels)

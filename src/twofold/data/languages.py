@@ -3,27 +3,30 @@
 import re
 from pathlib import Path
 
-from twofold.data.files import ENDINGS, NAMES, DataError
+from twofold.data.files import DataError
+from twofold.data.splits import ENDINGS, SPLIT_NAMES
+from twofold.quoting import shortened
 
-SPLIT = "|".join(name for names in NAMES.values() for name in names)
+SPLIT = "|".join(name for names in SPLIT_NAMES.values() for name in names)
 # train.en, test2016.de.gz, train.en-de.en, train.zh-Hant
 FILE = re.compile(rf"(?:{SPLIT})[^.]*(?:\.(?P<pair>\w+-\w+))?\.(?P<language>[a-z]{{2,3}}(?:[-_]\w+)*)(?:\.gz)?")
 
 
 def languages_of(folder: Path | str, source: str | None = None, target: str | None = None) -> tuple[str, str]:
-    """Source and target: those given, or the two that there are. English is the source unless somebody says so."""
+    """Source and target: the arguments, or the two languages of the files. English is the source by default."""
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(folder, None, "is no folder, expected one with files such as train.en and train.de")
-    found = [match for path in sorted(folder.iterdir()) if (match := FILE.fullmatch(path.name))]
-    found = [match for match in found if f".{match['language']}" not in (*ENDINGS, ".gz")]
-    pairs = {tuple(match["pair"].split("-")) for match in found if match["pair"]}
-    there = sorted({match["language"] for match in found})
+    matches = [match for path in sorted(folder.iterdir()) if (match := FILE.fullmatch(path.name))]
+    matches = [match for match in matches if f".{match['language']}" not in (*ENDINGS, ".gz")]
+    pairs = {tuple(match["pair"].split("-")) for match in matches if match["pair"]}
+    there = sorted({match["language"] for match in matches})
     for name, language in (("source", source), ("target", target)):
         if language is not None and language not in there:
-            raise DataError(folder, None, f"has no {name} language {language!r}: there is {', '.join(there) or 'none'}")
+            problem = f"has no {name} language {shortened(language)}: there is {', '.join(there) or 'none'}"
+            raise DataError(folder, None, problem)
     if source is not None and source == target:
-        raise ValueError(f"source and target must be two languages, got {source!r} twice")
+        raise ValueError(f"source and target must be two languages, got {shortened(source)} twice")
     if source is not None and target is not None:
         return source, target
     others = [language for language in there if language not in (source, target)]

@@ -22,20 +22,9 @@ from twofold.data.examples import (
     Splits,
     Tagged,
 )
-from twofold.data.files import (
-    NAMES,
-    DataError,
-    counted,
-    cut_missing,
-    field,
-    is_all_test,
-    lines_of,
-    named,
-    read_splits,
-    records_of,
-    text_of,
-    words_in,
-)
+from twofold.data.files import DataError, check_count, counted, field, lines_of, records_of, text_field, text_of
+from twofold.data.splits import SPLIT_NAMES, cut_missing, find_file, is_all_test, read_splits, unpacked_name
+from twofold.quoting import shortened
 
 Example = TypeVar("Example")
 
@@ -46,9 +35,8 @@ def read_tagged(path: Path | str, *, bio_tags: bool = False) -> Splits[Tagged]:
     def read(file: Path) -> list[Tagged]:
         return [sentence.tagged for sentence in bio.sentences(file, bio=bio_tags)]
 
-    return read_splits(
-        path, (".tsv", ".bio", ".conll", ".txt"), read, lambda one: " ".join(one.words), lambda one: one.tags
-    )
+    endings = (".tsv", ".bio", ".conll", ".txt")
+    return read_splits(path, endings, read, lambda tagged: " ".join(tagged.words), lambda tagged: tagged.tags)
 
 
 def read_labelled(path: Path | str) -> Splits[Labelled]:
@@ -56,22 +44,23 @@ def read_labelled(path: Path | str) -> Splits[Labelled]:
 
     def read(file: Path) -> list[Labelled]:
         if ".jsonl" in file.suffixes:
-            found = records_of(file)
-            labels = ((n, one, words_in(file, n, one, "label").strip()) for n, one in found)
-            return [Labelled(words_in(file, n, one, "text"), label) for n, one, label in labels]
-        if file.name.removesuffix(".gz").endswith(".json"):
+            return [
+                Labelled(text_field(file, line, record, "text"), text_field(file, line, record, "label").strip())
+                for line, record in records_of(file)
+            ]
+        if unpacked_name(file).endswith(".json"):
             raise DataError(
                 file, None, "expected a JSON object a line, in a file called .jsonl, or text<TAB>label in a .tsv"
             )
-        return [_labelled(file, n, line) for n, line in enumerate(lines_of(file), 1) if line.strip()]
+        return [_labelled(file, number, line) for number, line in enumerate(lines_of(file), 1) if line.strip()]
 
-    return read_splits(path, (".jsonl", ".tsv"), read, lambda one: one.text, lambda one: [one.label])
+    return read_splits(path, (".jsonl", ".tsv"), read, lambda example: example.text, lambda example: [example.label])
 
 
 def _labelled(path: Path, number: int, line: str) -> Labelled:
     text, _, label = (part.strip() for part in line.rpartition("\t"))
     if not text or not label:
-        raise DataError(path, number, f"expected text<TAB>label, got {line!r:.60}")
+        raise DataError(path, number, f"expected text<TAB>label, got {shortened(line)}")
     return Labelled(text, label)
 
 
@@ -81,21 +70,19 @@ def read_pairs(folder: Path | str, source: str, target: str) -> Splits[Pair]:
     endings = [f".{source}", f".{source}-{target}.{source}", f".{target}-{source}.{source}"]
 
     def read(file: Path) -> list[Pair]:
-        name = file.name.removesuffix(".gz").removesuffix(source) + target
-        beside = named(folder, name)
+        name = unpacked_name(file).removesuffix(source) + target
+        beside = find_file(folder, name)
         if beside is None:
             raise DataError(file, None, f"has no {name} beside it")
-        ours, theirs = lines_of(file), lines_of(beside)
-        if len(ours) != len(theirs):
-            raise DataError(beside, None, f"has {counted(len(theirs), 'line')}, but {file.name} has {len(ours)}")
-        pairs = []
-        for number, (one, other) in enumerate(zip(ours, theirs, strict=True), 1):
-            if bool(one) != bool(other):
-                empty, full = (file, beside) if other else (beside, file)
+        sources, targets = lines_of(file), lines_of(beside)
+        if len(sources) != len(targets):
+            raise DataError(beside, None, f"has {counted(len(targets), 'line')}, but {file.name} has {len(sources)}")
+        pairs = [Pair(*texts) for texts in zip(sources, targets, strict=True)]
+        for number, pair in enumerate(pairs, 1):
+            if bool(pair.source) != bool(pair.target):
+                empty, full = (beside, file) if pair.source else (file, beside)
                 raise DataError(empty, number, f"is an empty line, but that line of {full.name} is not")
-            if one:
-                pairs.append(Pair(one, other))
-        return pairs
+        return [pair for pair in pairs if pair.source]
 
     return read_splits(folder, endings, read, lambda pair: pair.source)
 
@@ -104,8 +91,10 @@ def read_summaries(path: Path | str) -> Splits[Pair]:
     """{"text", "summary"} a line."""
 
     def read(file: Path) -> list[Pair]:
-        found = records_of(file)
-        return [Pair(words_in(file, n, one, "text"), words_in(file, n, one, "summary")) for n, one in found]
+        return [
+            Pair(text_field(file, line, record, "text"), text_field(file, line, record, "summary"))
+            for line, record in records_of(file)
+        ]
 
     return read_splits(path, (".jsonl",), read, lambda pair: pair.source)
 
@@ -120,19 +109,20 @@ def read_questions(path: Path | str) -> Splits[Question]:
 
 
 def _question(path: Path, line: int, record: dict) -> Question:
-    context = words_in(path, line, record, "context")
+    context = text_field(path, line, record, "context")
     answers = []
     for entry in field(path, line, record, "answers", "list"):
         if not isinstance(entry, dict):
-            raise DataError(path, line, f"every answer must be an object, got {entry!r}")
-        text, start = words_in(path, line, entry, "text"), field(path, line, entry, "start", "whole number")
-        found = context[start : start + len(text)] if start >= 0 else ""
-        if found != text:
-            raise DataError(path, line, f"answer {text!r} is not at {start} of the context, {found!r} is")
+            raise DataError(path, line, f"field 'answers' must hold objects, got {shortened(entry)}")
+        text, start = text_field(path, line, entry, "text"), field(path, line, entry, "start", "whole number")
+        there = context[start : start + len(text)] if start >= 0 else ""
+        if there != text:
+            problem = f"answer {shortened(text)} is not at {shortened(start)} of the context, {shortened(there)} is"
+            raise DataError(path, line, problem)
         answers.append(Answer(text, start))
     if not answers:
         raise DataError(path, line, "field 'answers' is empty")
-    return Question(str(record.get("id", line)), context, words_in(path, line, record, "question"), tuple(answers))
+    return Question(str(record.get("id", line)), context, text_field(path, line, record, "question"), tuple(answers))
 
 
 def read_retrieval(folder: Path | str) -> Retrieval:
@@ -145,51 +135,51 @@ def read_retrieval(folder: Path | str) -> Retrieval:
     if not folder.is_dir():
         problem = "is a file, expected a folder with docs.jsonl in it" if folder.exists() else "no such folder"
         raise DataError(folder, None, problem)
-    file = named(folder, "docs.jsonl")
+    file = find_file(folder, "docs.jsonl")
     if file is None:
         raise DataError(folder, None, "holds no docs.jsonl")
     documents: dict[str, Document] = {}
     for line, record in records_of(file):
-        name, text = words_in(file, line, record, "doc_id"), field(file, line, record, "text")
+        name, text = text_field(file, line, record, "doc_id"), field(file, line, record, "text")
         if name in documents:
-            raise DataError(file, line, f"doc_id {name!r} occurs twice")
+            raise DataError(file, line, f"doc_id {shortened(name)} occurs twice")
         title = field(file, line, record, "title") if "title" in record else ""
         documents[name] = Document(name, f"{title}\n{text}".strip())
-    found = {split: _queries(folder, split, documents) for split in SPLITS}
-    if not any(found.values()):
+    by_split = {split: _queries(folder, split, documents) for split in SPLITS}
+    if not any(by_split.values()):
         raise DataError(folder, None, "holds no queries: expected queries.train.jsonl, or dev and test likewise")
-    queries = Splits(found["train"], found["dev"], found["test"])
+    queries = Splits(by_split["train"], by_split["dev"], by_split["test"])
     return Retrieval(list(documents.values()), cut_missing(folder, queries, lambda query: query.text))
 
 
 def _queries(folder: Path, split: str, documents: dict[str, Document]) -> list[Query]:
-    file = next((path for name in NAMES[split] if (path := named(folder, f"queries.{name}.jsonl"))), None)
+    file = next((path for name in SPLIT_NAMES[split] if (path := find_file(folder, f"queries.{name}.jsonl"))), None)
     if file is None:
         return []
-    judged = named(folder, f"qrels.{file.name.split('.')[1]}.tsv")
+    judged = find_file(folder, f"qrels.{file.name.split('.')[1]}.tsv")
     relevant = _judgements(judged, documents) if judged else {}
     queries, seen = [], set()
     for line, record in records_of(file):
         names: dict[str, int] = {}
-        # Whoever brings the judgement along needs no name.
+        # A query that brings its own judgement needs no name.
         if "query_id" in record or "relevant" not in record:
-            name = words_in(file, line, record, "query_id")
+            name = text_field(file, line, record, "query_id")
             if name in seen:
-                raise DataError(file, line, f"query_id {name!r} is there twice")
+                raise DataError(file, line, f"query_id {shortened(name)} occurs twice")
             seen.add(name)
             names = relevant.pop(name, {})
             if names and judged and "relevant" in record:
-                raise DataError(file, line, f"query {name!r} is judged here and in {judged.name}: leave one out")
+                problem = f"is judged here and in {judged.name}: leave one out"
+                raise DataError(file, line, f"query {shortened(name)} {problem}")
         if "relevant" in record:
-            names = {str(one): 1 for one in field(file, line, record, "relevant", "list")}
-        strange = [one for one in names if one not in documents]
-        if strange or not names:
-            raise DataError(
-                file, line, f"unknown doc_id {strange[0]!r}" if strange else "query without a relevant document"
-            )
-        queries.append(Query(words_in(file, line, record, "text"), names))
+            names = {str(name): 1 for name in field(file, line, record, "relevant", "list")}
+        if not names:
+            raise DataError(file, line, "query without a relevant document")
+        if unknown := next((name for name in names if name not in documents), None):
+            raise DataError(file, line, f"unknown doc_id {shortened(unknown)}")
+        queries.append(Query(text_field(file, line, record, "text"), names))
     if relevant and judged:
-        raise DataError(judged, None, f"judges query {next(iter(relevant))!r}, which {file.name} lacks")
+        raise DataError(judged, None, f"judges query {shortened(next(iter(relevant)))}, which {file.name} lacks")
     return queries
 
 
@@ -199,12 +189,14 @@ def _judgements(path: Path, documents: dict[str, Document]) -> dict[str, dict[st
         if not line.strip():
             continue
         parts = line.split("\t")
-        if len(parts) != 3 or not re.fullmatch(r"-?[0-9]{1,9}", parts[2].strip()):
-            raise DataError(path, number, f"expected query_id<TAB>doc_id<TAB>relevance, got {line!r:.60}")
-        if parts[1] not in documents:
-            raise DataError(path, number, f"unknown doc_id {parts[1]!r}")
-        if int(parts[2]) > 0:
-            relevant.setdefault(parts[0], {})[parts[1]] = int(parts[2])
+        if len(parts) != 3 or not re.fullmatch(r"-?[0-9]{1,18}", parts[2].strip()):
+            raise DataError(path, number, f"expected query_id<TAB>doc_id<TAB>relevance, got {shortened(line)}")
+        query, document, grade = parts[0], parts[1], int(parts[2])
+        if document not in documents:
+            raise DataError(path, number, f"unknown doc_id {shortened(document)}")
+        check_count(path, number, "GRADE", grade, "is the relevance")
+        if grade > 0:
+            relevant.setdefault(query, {})[document] = grade
     return relevant
 
 
@@ -216,7 +208,7 @@ def read_texts(path: Path | str) -> Splits[str]:
 
     def read(file: Path) -> list[str]:
         if ".jsonl" in file.suffixes:
-            return [words_in(file, number, record, "text") for number, record in records_of(file)]
+            return [text_field(file, number, record, "text") for number, record in records_of(file)]
         return [text_of(file)]
 
     splits = read_splits(path, (".txt", ".jsonl"), read, None)
@@ -228,8 +220,8 @@ def read_texts(path: Path | str) -> Splits[str]:
     text = splits.train[0]
     size = len(text) // 20
     if not size:
-        there = counted(len(text), "character")
-        raise DataError(path, None, f"has {there}, too few to cut {' and '.join(wanted)} from")
+        count = counted(len(text), "character")
+        raise DataError(path, None, f"has {count}, too few to cut {' and '.join(wanted)} from")
     ends = [text[len(text) - size * (len(wanted) - place) :][:size] for place in range(len(wanted))]
     parts = {"dev": splits.dev, "test": splits.test} | {name: [end] for name, end in zip(wanted, ends, strict=True)}
     return Splits([text[: len(text) - size * len(wanted)]], parts["dev"], parts["test"], cut=tuple(wanted))
@@ -240,8 +232,11 @@ def check_known(splits: Splits[Example], labels: Callable[[Example], Iterable[st
     if not splits.train:
         return
     known = {label for example in splits.train for label in labels(example)}
+    check_count(path, None, "LABELS", len(known), "different labels in train")
     for name in ("dev", "test"):
         for place, example in enumerate(getattr(splits, name), 1):
             for label in labels(example):
                 if label not in known:
-                    raise DataError(path, None, f"label {label!r} of example {place} in {name} does not occur in train")
+                    raise DataError(
+                        path, None, f"label {shortened(label)} of example {place} in {name} does not occur in train"
+                    )

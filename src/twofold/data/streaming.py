@@ -1,4 +1,4 @@
-"""Data that is too large to be held: gone through from its beginning, as often as wanted, and never all in memory."""
+"""Data too large for the memory: read from the beginning, as often as wanted."""
 
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
@@ -7,7 +7,7 @@ Item = TypeVar("Item", covariant=True)
 
 
 class Streamed(Generic[Item]):
-    """Whatever `begin` gives, begun anew each time it is gone through. How much it is, nobody knows before."""
+    """An iterable of unknown length: every iteration calls `begin` for a fresh iterator."""
 
     def __init__(self, begin: Callable[[], Iterator[Item]]) -> None:
         self.begin = begin

@@ -1,8 +1,8 @@
-"""Tokenizers trained on the spot: characters, words, or byte pairs. What comes back is a transformers tokenizer.
+"""Trains small tokenizers from texts: characters, words, or byte pairs. The result is a transformers tokenizer.
 
-Ids: pad 0, bos 1, eos 2, unk 3, then sep and mask if asked for. A special token's spelling inside of a text is text:
-nobody can end a sentence by writing "</s>". Characters and byte pairs give every text back as it was, but
-for white space where words are to be alike wherever they stand.
+Ids: pad 0, bos 1, eos 2, unk 3, then sep and mask if asked for. The spelling of a special token inside a text is text:
+"</s>" does not end a sentence. Characters and byte pairs give every text back exactly, except that white space becomes
+single spaces with `alike`.
 """
 
 from collections import Counter
@@ -11,6 +11,9 @@ from collections.abc import Iterable
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
+from twofold.data.limits import why_too_many
+from twofold.quoting import shortened
+
 KINDS = ("char", "word", "bpe")
 ENDS = ("none", "eos", "both")
 SPECIAL = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
@@ -18,7 +21,7 @@ ON_REQUEST = {"sep": "<sep>", "mask": "<mask>"}
 
 
 def check_vocabulary(kind: str, size: int, special: int = len(SPECIAL)) -> None:
-    """Raises where not even the tokens without which nothing can be read have room."""
+    """Raise ValueError if a vocabulary has no room for the special tokens and the least that a kind needs."""
     least, what = (special + 256, "all bytes") if kind == "bpe" else (special + 1, "one other")
     if kind != "char" and size < least:
         raise ValueError(f"vocabulary must be at least {least} for {kind}, special tokens and {what}, got {size}")
@@ -43,19 +46,19 @@ def train_tokenizer(
     - "word": words and signs that occur `min_count` times, the `size` most common. Others are unk.
     - "bpe": byte pairs up to a vocabulary of `size`.
 
-    `lowercase` makes A and a one. `alike` is for byte pairs: a word has the same tokens after a space, after a new line
+    `lowercase` maps A to a. `alike` is for byte pairs: a word has the same tokens after a space, after a new line
     and at the beginning of a text, so that a model can copy it; all white space is then a single space. `ends` adds
     nothing, eos, or bos and eos. `extra` may name "sep" and "mask"; sep then stands between two texts given together.
     """
     if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {shortened(kind)}")
     if ends not in ENDS:
-        raise ValueError(f"ends must be one of {', '.join(ENDS)}, got {ends!r}")
+        raise ValueError(f"ends must be one of {', '.join(ENDS)}, got {shortened(ends)}")
     if min_count < 1:
         raise ValueError(f"min_count must be 1 or more, got {min_count}")
     for name in extra:
         if name not in ON_REQUEST:
-            raise ValueError(f"extra must name only {', '.join(ON_REQUEST)}, got {name!r}")
+            raise ValueError(f"extra must name only {', '.join(ON_REQUEST)}, got {shortened(name)}")
     special = SPECIAL | {f"{name}_token": sign for name, sign in ON_REQUEST.items() if name in extra}
     check_vocabulary(kind, size, len(special))
     if alike and kind != "bpe":
@@ -84,7 +87,7 @@ def train_tokenizer(
 
 
 def listed_tokenizer(tokens: Iterable[str], extra: tuple[str, ...] = ()) -> PreTrainedTokenizerFast:
-    """A tokenizer that knows exactly these tokens. It cuts nothing: a text is one token, or unk."""
+    """A tokenizer of exactly these tokens. It splits nothing: a text is one token, or unk."""
     special = SPECIAL | {f"{name}_token": ON_REQUEST[name] for name in extra}
     vocabulary = {token: place for place, token in enumerate([*special.values(), *sorted(set(tokens))])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIAL["unk_token"]))
@@ -94,11 +97,13 @@ def listed_tokenizer(tokens: Iterable[str], extra: tuple[str, ...] = ()) -> PreT
 
 
 def _characters(texts: Iterable[str], signs: list[str], min_count: int, fallback: bool) -> Tokenizer:
-    """A byte-pair model without pairs: each character by itself, one that is not known as its bytes."""
+    """A byte-pair model without pairs: every character is a token, an unknown one is spelt in bytes."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(text)
     known = sorted(character for character, count in counts.items() if count >= min_count)
+    if problem := why_too_many("CHARACTERS", len(known), "different characters in the texts"):
+        raise ValueError(f"{problem}; a tokenizer of kind bpe needs none of them")
     spelt = [f"<0x{byte:02X}>" for byte in range(256)] if fallback else []
     vocabulary = {token: place for place, token in enumerate([*signs, *spelt, *known])}
     model = models.BPE(vocab=vocabulary, merges=[], unk_token=SPECIAL["unk_token"], byte_fallback=fallback)
@@ -151,7 +156,7 @@ def _byte_pairs(
 
 
 def _frame(tokenizer: Tokenizer, ends: str, sep: bool, *, trim: bool) -> None:
-    """What is put around a text; and offsets that leave out the space a byte pair begins with."""
+    """Set what is put around a text, and offsets that leave out the space a byte pair begins with."""
     first = "<s> " if ends == "both" else ""
     last = " </s>" if ends != "none" else ""
     between = " <sep>" if sep else ""

@@ -9,29 +9,38 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from twofold.data.examples import Captioned, Splits
-from twofold.data.files import DataError, find_split, named, read_splits, records_of, words_in
+from twofold.data.files import DataError, records_of, text_field
+from twofold.data.limits import why_too_many
+from twofold.data.splits import find_file, find_split, read_splits
+from twofold.quoting import shortened
 
 # The longer side of an image that is kept: models here look at small ones, and a folder of photographs must fit into
 # memory.
 KEPT_SIDE = 128
+# Pillow reads many more, some of them by starting other programs (EPS: ghostscript).
+FORMATS = ("PNG", "JPEG", "PPM", "BMP", "GIF", "WEBP", "TIFF")
 # White, in 16 bits.
 DEEPEST = 65535
 
 
 def read_image(path: Path | str) -> Tensor:
-    """(height, width, 3) of uint8 from a PNG, JPEG, PPM or whatever else Pillow reads, at most 128 to a side."""
+    """(height, width, 3) of uint8 from an image file in one of FORMATS, at most 128 to a side."""
     try:
-        from PIL import Image, ImageOps
+        from PIL import Image, ImageOps, UnidentifiedImageError
     except ModuleNotFoundError as error:
         raise ValueError(f"reading {path} needs Pillow, which is not installed: pip install pillow") from error
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path} must be an image file, and there is none")
     try:
-        with Image.open(path) as file:
+        with Image.open(path, formats=FORMATS) as file:
+            if problem := why_too_many("PIXELS", file.width * file.height, "pixels"):
+                raise ValueError(problem)
             image = _in_colour(ImageOps.exif_transpose(file))
             image.thumbnail((KEPT_SIDE, KEPT_SIDE))
-    # Every format of Pillow's breaks in its own way: SyntaxError, TypeError, NotImplementedError, a bomb ...
+    except UnidentifiedImageError as error:
+        raise ValueError(f"{path} must be an image in one of {', '.join(FORMATS)}") from error
+    # Each format has its own errors: SyntaxError, TypeError, NotImplementedError, a decompression bomb ...
     except Exception as error:
         raise ValueError(f"{path} is no image that can be read: {error}") from error
     return torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8).view(image.height, image.width, 3)
@@ -70,14 +79,14 @@ def read_captions(path: Path | str) -> Splits[Captioned]:
     From captions.jsonl dev and test are cut; all captions of one image stay in one split.
     """
     path = Path(path)
-    whole = named(path, "captions.jsonl")
+    whole = find_file(path, "captions.jsonl")
     if whole is not None and (other := find_split(path, "train", (".jsonl",))) is not None:
         raise DataError(path, None, f"has {whole.name} and {other.name}: which of them is meant? Keep one")
 
     def read(file: Path) -> list[Captioned]:
         return [
             Captioned(
-                _beside(file, line, words_in(file, line, record, "image")), words_in(file, line, record, "caption")
+                _beside(file, line, text_field(file, line, record, "image")), text_field(file, line, record, "caption")
             )
             for line, record in records_of(file)
         ]
@@ -89,6 +98,9 @@ def read_captions(path: Path | str) -> Splits[Captioned]:
 
 
 def _beside(file: Path, line: int, name: str) -> Tensor:
+    """The image of a captions file's line. Its name may not lead out of the file's folder."""
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise DataError(file, line, f"field 'image' must name a file inside the folder, got {shortened(name)}")
     try:
         return read_image(file.parent / name)
     except ValueError as error:
