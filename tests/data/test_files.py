@@ -75,7 +75,7 @@ def test_broken_gzip(tmp_path, content):
     [
         ('{"a": 1}\n{"a": \n', r"a\.jsonl:2: invalid JSON: Expecting value at column 6$"),
         ("\n\n[1]\n", r"a\.jsonl:3: expected a JSON object, got \[1\]$"),
-        ('"' + "x" * 99 + '"\n', r"expected a JSON object, got \"x{36}\.\.\.$"),
+        ('"' + "x" * 99 + '"\n', r"expected a JSON object, got \"x+\.\.\.x+\"$"),
     ],
 )
 def test_broken_records(tmp_path, content, message):

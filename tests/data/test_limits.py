@@ -14,7 +14,6 @@ from twofold.data.limits import LIMITS, limit
 from twofold.data.readers import check_known, read_labelled, read_questions, read_retrieval, read_tagged
 from twofold.data.splits import Splits
 from twofold.data.vocabulary import train_tokenizer
-from twofold.quoting import shortened
 
 
 def small(monkeypatch, **limits):
@@ -176,9 +175,3 @@ def test_many_characters():
 def test_what_is_long_is_not_quoted_whole(tmp_path, read, line, length):
     (tmp_path / "train.jsonl").write_text(line.format(digits="7" * length))
     assert "train.jsonl:1: " in refused(read, tmp_path)
-
-
-def test_quotes_are_short():
-    assert shortened("a'b") == '"a\'b"'
-    assert shortened("a" * 100) == repr("a" * 57 + "...")
-    assert shortened([1] * 100) == "[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,..."

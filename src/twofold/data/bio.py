@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
+from twofold.checked import shown
 from twofold.data.examples import Slot, Tagged
 from twofold.data.files import DataError, check_count, lines_of
-from twofold.quoting import shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ def sentences(path: Path, *, bio: bool) -> list[Sentence]:
         # Some tools leave a space after a word or after its tag.
         parts = [part.strip(" \r") for part in line.split("\t")]
         if len(parts) != 2:
-            raise DataError(path, number, f"expected word<TAB>tag, got {shortened(line)}")
+            raise DataError(path, number, f"expected word<TAB>tag, got {shown(line)}")
         word, tag = parts
         if not word:
-            raise DataError(path, number, f"tag {shortened(tag)} without a word")
+            raise DataError(path, number, f"tag {shown(tag)} without a word")
         if not tag:
-            raise DataError(path, number, f"word {shortened(word)} without a tag")
+            raise DataError(path, number, f"word {shown(word)} without a tag")
         if bio:
             problem = why_not_bio(tag, tags[-1] if tags else "O")
             if problem:
@@ -53,9 +53,9 @@ def why_not_bio(tag: str, before: str) -> str | None:
     if tag == "O" or (tag[:2] == "B-" and tag[2:]):
         return None
     if tag[:2] != "I-" or not tag[2:]:
-        return f"tag {shortened(tag)} is none of O, B-..., I-..."
+        return f"tag {shown(tag)} is none of O, B-..., I-..."
     if before[2:] != tag[2:]:
-        return f"tag {shortened(tag)} follows {shortened(before)}: a span begins with {shortened(f'B-{tag[2:]}')}"
+        return f"tag {shown(tag)} follows {shown(before)}: a span begins with {shown(f'B-{tag[2:]}')}"
     return None
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from twofold.quoting import shortened
+from twofold.checked import shown
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -136,12 +136,12 @@ def why_not_slots(text: str, slots: tuple[Slot, ...]) -> str | None:
     past = 0
     for slot in sorted(slots, key=lambda slot: slot.start):
         if not 0 <= slot.start < slot.end <= len(text):
-            place = f"{shortened(slot.start, 20)}:{shortened(slot.end, 20)}"
-            return f"slot {shortened(slot.name)} is {place}, empty or outside of {len(text)} characters"
+            place = f"{shown(slot.start)}:{shown(slot.end)}"
+            return f"slot {shown(slot.name)} is {place}, empty or outside of {len(text)} characters"
         value = text[slot.start : slot.end]
         if value != value.strip():
-            return f"slot {shortened(slot.name)} is {shortened(value)}, which begins or ends with a space"
+            return f"slot {shown(slot.name)} is {shown(value)}, which begins or ends with a space"
         if slot.start < past:
-            return f"slot {shortened(slot.name)} at {slot.start}:{slot.end} overlaps the slot before it"
+            return f"slot {shown(slot.name)} at {slot.start}:{slot.end} overlaps the slot before it"
         past = slot.end
     return None

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from twofold.checked import shortened
 from twofold.data.limits import limit, why_too_many
-from twofold.quoting import shortened
 
 CHUNK = 1 << 20
 KINDS = {"string": str, "list": list, "object": dict, "whole number": int}
@@ -114,7 +114,7 @@ def records_of(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
             continue
         record = parsed_json(path, line, number)
         if not isinstance(record, dict):
-            raise DataError(path, number, f"expected a JSON object, got {shown(record)}")
+            raise DataError(path, number, f"expected a JSON object, got {as_json(record)}")
         yield number, record
 
 
@@ -132,11 +132,11 @@ def parsed_json(path: Path | str, text: str, line: int | None = None) -> Any:
 def field(path: Path | str, line: int | None, record: dict[str, Any], name: str, kind: str = "string") -> Any:
     """A record's field, there and of its kind."""
     if name not in record:
-        names = shortened(", ".join(record), 200)[1:-1] if record else "none"
+        names = shortened(", ".join(record)) if record else "none"
         raise DataError(path, line, f"missing field {name!r} (fields here: {names})")
     value = record[name]
     if not isinstance(value, KINDS[kind]) or isinstance(value, bool):
-        raise DataError(path, line, f"field {name!r} must be a {kind}, got {shown(value)}")
+        raise DataError(path, line, f"field {name!r} must be a {kind}, got {as_json(value)}")
     if isinstance(value, str):
         check_characters(path, line, name, value)
     return value
@@ -156,10 +156,9 @@ def check_characters(path: Path | str, line: int | None, name: str, value: str) 
         raise DataError(path, line, f"field {name!r} holds half of a surrogate pair, which is no character")
 
 
-def shown(value: Any) -> str:
+def as_json(value: Any) -> str:
     """A value as JSON, for errors."""
-    text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    return shortened(json.dumps(value, ensure_ascii=False, default=repr))
 
 
 def counted(count: int, what: str) -> str:

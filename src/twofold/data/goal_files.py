@@ -4,10 +4,12 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
+from twofold.checked import shown
 from twofold.data.bio import joined, sentences
 from twofold.data.examples import SPLITS, Slot, Splits, Utterance, why_not_slots
 from twofold.data.files import (
     DataError,
+    as_json,
     check_characters,
     check_count,
     counted,
@@ -15,12 +17,10 @@ from twofold.data.files import (
     lines_of,
     parsed_json,
     records_of,
-    shown,
     text_field,
     text_of,
 )
 from twofold.data.splits import SPLIT_NAMES, cut_missing, find_file, find_split, read_splits, unpacked_name
-from twofold.quoting import shortened
 
 OUT_OF_SCOPE = "oos"
 # CLINC's own name of all its splits in one file.
@@ -104,7 +104,7 @@ def utterance_of(path: Path | str, line: int, record: dict[str, Any]) -> Utteran
 def _slot(path: Path | str, line: int, text: str, entry: Any, taken: list[Slot]) -> Slot:
     """A slot by place, or by value, which is then looked for where no other slot is."""
     if not isinstance(entry, dict):
-        raise DataError(path, line, f"field 'slots' must hold objects, got {shown(entry)}")
+        raise DataError(path, line, f"field 'slots' must hold objects, got {as_json(entry)}")
     name = text_field(path, line, entry, "name")
     if "start" in entry or "end" in entry:
         slot = Slot(
@@ -112,8 +112,8 @@ def _slot(path: Path | str, line: int, text: str, entry: Any, taken: list[Slot])
         )
         there = text[slot.start : slot.end] if slot.start >= 0 else ""
         if "value" in entry and entry["value"] != there:
-            problem = f"has value {shortened(entry['value'])}, but {shortened(there)} is at its place"
-            raise DataError(path, line, f"slot {shortened(name)} {problem}")
+            problem = f"has value {shown(entry['value'])}, but {shown(there)} is at its place"
+            raise DataError(path, line, f"slot {shown(name)} {problem}")
         return slot
     value = text_field(path, line, entry, "value")
     first, start = None, text.find(value)
@@ -126,8 +126,8 @@ def _slot(path: Path | str, line: int, text: str, entry: Any, taken: list[Slot])
             first = first or slot
         start = text.find(value, start + 1)
     if first is None:
-        problem = f"has value {shortened(value)}, which is not (or no more) in {shortened(text, 200)}"
-        raise DataError(path, line, f"slot {shortened(name)} {problem}")
+        problem = f"has value {shown(value)}, which is not (or no more) in {shown(text)}"
+        raise DataError(path, line, f"slot {shown(name)} {problem}")
     return first
 
 
@@ -171,4 +171,4 @@ def _row(path: Path, key: str, place: int, row: Any) -> Utterance:
             for part in (text, label):
                 check_characters(path, None, key, part)
             return Utterance(text, _in_scope(label.strip()))
-    raise DataError(path, None, f"entry {place} of {key!r} must be [text, label], got {shown(row)}")
+    raise DataError(path, None, f"entry {place} of {key!r} must be [text, label], got {as_json(row)}")

@@ -12,10 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from twofold.checked import shown
 from twofold.data.examples import SPLITS
 from twofold.data.files import DataError, text_field
 from twofold.data.splits import SPLIT_NAMES
-from twofold.quoting import shortened
 
 PREFIX = "hub:"
 
@@ -59,11 +59,11 @@ class HubSet:
         whole, *pairs = address.removeprefix(PREFIX).split(",")
         name, _, config = whole.partition(":")
         if not name:
-            raise ValueError(f"data must be hub:NAME or hub:NAME:CONFIG, got {shortened(address)}")
+            raise ValueError(f"data must be hub:NAME or hub:NAME:CONFIG, got {shown(address)}")
         renamed = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
         if len(renamed) != len(pairs) or not set(renamed) <= {*columns, "revision"}:
             allowed = ", ".join(f"{column}=..." for column in (*columns, "revision"))
-            raise ValueError(f"data may have after its name only {allowed}, got {shortened(address)}")
+            raise ValueError(f"data may have after its name only {allowed}, got {shown(address)}")
         revision = renamed.pop("revision", None)
         # By its whole path: a folder called csv, say, would be taken for the library's own reader of that name.
         name = str(Path(name).resolve()) if Path(name).is_dir() else name

@@ -8,12 +8,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from twofold.checked import shown
 from twofold.data.examples import Answer, Labelled, Pair, Question, Splits
 from twofold.data.files import DataError, counted, field, text_field
 from twofold.data.hub import HubSet
 from twofold.data.splits import cut_missing
 from twofold.data.streaming import Streamed
-from twofold.quoting import shortened
 
 Example = TypeVar("Example")
 Read = Callable[[HubSet, int, dict[str, Any]], Example | None]
@@ -91,7 +91,7 @@ def hub_questions(address: Path | str) -> Splits[Question]:
 def _answer(there: HubSet, number: int, context: str, text: Any, start: Any) -> Answer:
     is_place = isinstance(start, int) and not isinstance(start, bool) and start >= 0
     if not isinstance(text, str) or not text.strip() or not is_place or context[start : start + len(text)] != text:
-        problem = f"answer {shortened(text)} is not at {shortened(start, 20)} of the context"
+        problem = f"answer {shown(text)} is not at {shown(start)} of the context"
         raise DataError(there.address, number, problem)
     return Answer(text, start)
 

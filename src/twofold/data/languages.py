@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
+from twofold.checked import shown
 from twofold.data.files import DataError
 from twofold.data.splits import ENDINGS, SPLIT_NAMES
-from twofold.quoting import shortened
 
 SPLIT = "|".join(name for names in SPLIT_NAMES.values() for name in names)
 # train.en, test2016.de.gz, train.en-de.en, train.zh-Hant
@@ -23,10 +23,10 @@ def languages_of(folder: Path | str, source: str | None = None, target: str | No
     there = sorted({match["language"] for match in matches})
     for name, language in (("source", source), ("target", target)):
         if language is not None and language not in there:
-            problem = f"has no {name} language {shortened(language)}: there is {', '.join(there) or 'none'}"
+            problem = f"has no {name} language {shown(language)}: there is {', '.join(there) or 'none'}"
             raise DataError(folder, None, problem)
     if source is not None and source == target:
-        raise ValueError(f"source and target must be two languages, got {shortened(source)} twice")
+        raise ValueError(f"source and target must be two languages, got {shown(source)} twice")
     if source is not None and target is not None:
         return source, target
     others = [language for language in there if language not in (source, target)]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
+from twofold.checked import shown
 from twofold.data import bio
 from twofold.data.examples import (
     SPLITS,
@@ -24,7 +25,6 @@ from twofold.data.examples import (
 )
 from twofold.data.files import DataError, check_count, counted, field, lines_of, records_of, text_field, text_of
 from twofold.data.splits import SPLIT_NAMES, cut_missing, find_file, is_all_test, read_splits, unpacked_name
-from twofold.quoting import shortened
 
 Example = TypeVar("Example")
 
@@ -60,7 +60,7 @@ def read_labelled(path: Path | str) -> Splits[Labelled]:
 def _labelled(path: Path, number: int, line: str) -> Labelled:
     text, _, label = (part.strip() for part in line.rpartition("\t"))
     if not text or not label:
-        raise DataError(path, number, f"expected text<TAB>label, got {shortened(line)}")
+        raise DataError(path, number, f"expected text<TAB>label, got {shown(line)}")
     return Labelled(text, label)
 
 
@@ -113,11 +113,11 @@ def _question(path: Path, line: int, record: dict) -> Question:
     answers = []
     for entry in field(path, line, record, "answers", "list"):
         if not isinstance(entry, dict):
-            raise DataError(path, line, f"field 'answers' must hold objects, got {shortened(entry)}")
+            raise DataError(path, line, f"field 'answers' must hold objects, got {shown(entry)}")
         text, start = text_field(path, line, entry, "text"), field(path, line, entry, "start", "whole number")
         there = context[start : start + len(text)] if start >= 0 else ""
         if there != text:
-            problem = f"answer {shortened(text)} is not at {shortened(start)} of the context, {shortened(there)} is"
+            problem = f"answer {shown(text)} is not at {shown(start)} of the context, {shown(there)} is"
             raise DataError(path, line, problem)
         answers.append(Answer(text, start))
     if not answers:
@@ -142,7 +142,7 @@ def read_retrieval(folder: Path | str) -> Retrieval:
     for line, record in records_of(file):
         name, text = text_field(file, line, record, "doc_id"), field(file, line, record, "text")
         if name in documents:
-            raise DataError(file, line, f"doc_id {shortened(name)} occurs twice")
+            raise DataError(file, line, f"doc_id {shown(name)} occurs twice")
         title = field(file, line, record, "title") if "title" in record else ""
         documents[name] = Document(name, f"{title}\n{text}".strip())
     by_split = {split: _queries(folder, split, documents) for split in SPLITS}
@@ -165,21 +165,21 @@ def _queries(folder: Path, split: str, documents: dict[str, Document]) -> list[Q
         if "query_id" in record or "relevant" not in record:
             name = text_field(file, line, record, "query_id")
             if name in seen:
-                raise DataError(file, line, f"query_id {shortened(name)} occurs twice")
+                raise DataError(file, line, f"query_id {shown(name)} occurs twice")
             seen.add(name)
             names = relevant.pop(name, {})
             if names and judged and "relevant" in record:
                 problem = f"is judged here and in {judged.name}: leave one out"
-                raise DataError(file, line, f"query {shortened(name)} {problem}")
+                raise DataError(file, line, f"query {shown(name)} {problem}")
         if "relevant" in record:
             names = {str(name): 1 for name in field(file, line, record, "relevant", "list")}
         if not names:
             raise DataError(file, line, "query without a relevant document")
         if unknown := next((name for name in names if name not in documents), None):
-            raise DataError(file, line, f"unknown doc_id {shortened(unknown)}")
+            raise DataError(file, line, f"unknown doc_id {shown(unknown)}")
         queries.append(Query(text_field(file, line, record, "text"), names))
     if relevant and judged:
-        raise DataError(judged, None, f"judges query {shortened(next(iter(relevant)))}, which {file.name} lacks")
+        raise DataError(judged, None, f"judges query {shown(next(iter(relevant)))}, which {file.name} lacks")
     return queries
 
 
@@ -190,10 +190,10 @@ def _judgements(path: Path, documents: dict[str, Document]) -> dict[str, dict[st
             continue
         parts = line.split("\t")
         if len(parts) != 3 or not re.fullmatch(r"-?[0-9]{1,18}", parts[2].strip()):
-            raise DataError(path, number, f"expected query_id<TAB>doc_id<TAB>relevance, got {shortened(line)}")
+            raise DataError(path, number, f"expected query_id<TAB>doc_id<TAB>relevance, got {shown(line)}")
         query, document, grade = parts[0], parts[1], int(parts[2])
         if document not in documents:
-            raise DataError(path, number, f"unknown doc_id {shortened(document)}")
+            raise DataError(path, number, f"unknown doc_id {shown(document)}")
         check_count(path, number, "GRADE", grade, "is the relevance")
         if grade > 0:
             relevant.setdefault(query, {})[document] = grade
@@ -238,5 +238,5 @@ def check_known(splits: Splits[Example], labels: Callable[[Example], Iterable[st
             for label in labels(example):
                 if label not in known:
                     raise DataError(
-                        path, None, f"label {shortened(label)} of example {place} in {name} does not occur in train"
+                        path, None, f"label {shown(label)} of example {place} in {name} does not occur in train"
                     )

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
+from twofold.checked import shown
 from twofold.data.limits import why_too_many
-from twofold.quoting import shortened
 
 KINDS = ("char", "word", "bpe")
 ENDS = ("none", "eos", "both")
@@ -51,14 +51,14 @@ def train_tokenizer(
     nothing, eos, or bos and eos. `extra` may name "sep" and "mask"; sep then stands between two texts given together.
     """
     if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {shortened(kind)}")
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {shown(kind)}")
     if ends not in ENDS:
-        raise ValueError(f"ends must be one of {', '.join(ENDS)}, got {shortened(ends)}")
+        raise ValueError(f"ends must be one of {', '.join(ENDS)}, got {shown(ends)}")
     if min_count < 1:
         raise ValueError(f"min_count must be 1 or more, got {min_count}")
     for name in extra:
         if name not in ON_REQUEST:
-            raise ValueError(f"extra must name only {', '.join(ON_REQUEST)}, got {shortened(name)}")
+            raise ValueError(f"extra must name only {', '.join(ON_REQUEST)}, got {shown(name)}")
     special = SPECIAL | {f"{name}_token": sign for name, sign in ON_REQUEST.items() if name in extra}
     check_vocabulary(kind, size, len(special))
     if alike and kind != "bpe":

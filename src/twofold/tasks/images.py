@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from twofold.checked import shown
 from twofold.data.examples import Captioned, Splits
 from twofold.data.files import DataError, records_of, text_field
 from twofold.data.limits import why_too_many
 from twofold.data.splits import find_file, find_split, read_splits
-from twofold.quoting import shortened
 
 # The longer side of an image that is kept: models here look at small ones, and a folder of photographs must fit into
 # memory.
@@ -100,7 +100,7 @@ def read_captions(path: Path | str) -> Splits[Captioned]:
 def _beside(file: Path, line: int, name: str) -> Tensor:
     """The image of a captions file's line. Its name may not lead out of the file's folder."""
     if Path(name).is_absolute() or ".." in Path(name).parts:
-        raise DataError(file, line, f"field 'image' must name a file inside the folder, got {shortened(name)}")
+        raise DataError(file, line, f"field 'image' must name a file inside the folder, got {shown(name)}")
     try:
         return read_image(file.parent / name)
     except ValueError as error:
