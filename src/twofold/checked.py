@@ -101,10 +101,10 @@ def shown(value: Any) -> str:
     return shortened(repr(value))
 
 
-def shortened(text: str) -> str:
+def shortened(text: str, most: int = SHOWN) -> str:
     """A text that an error repeats: its beginning and its end if it is long."""
-    half = SHOWN // 2 - 2
-    return text if len(text) <= SHOWN else f"{text[:half]}...{text[-half:]}"
+    half = most // 2 - 2
+    return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
 
 
 class _Kind(NamedTuple):

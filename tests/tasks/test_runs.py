@@ -202,5 +202,24 @@ def test_threads_write_what_one_would(language_run):
 @pytest.mark.parametrize("temperature", ["1e-40", "0.0009"])
 def test_a_temperature_next_to_nothing(temperature, language_run, capsys):
     err = refused(capsys, "generate", language_run, "--prompt", "Once", "--temperature", temperature)
-    assert "temperature must be finite and at least 0.001" in err
+    assert "temperature must be a number from 0.001 to" in err
     said(capsys, "generate", language_run, "--prompt", "Once", "--temperature", "0.001", "--max-new-tokens", "3")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}},
+        {"pre_tokenizer": {"type": "FixedLength", "length": 0}},
+    ],
+)
+def test_a_tokenizer_that_makes_its_library_panic_is_one_line(damage, goal_run, tmp_path, capfd):
+    """The first when it is read, the second when it is used."""
+    run = shutil.copytree(goal_run, tmp_path / "run")
+    tokenizer = json.loads((run / "tokenizer.json").read_text())
+    (run / "tokenizer.json").write_text(json.dumps(tokenizer | damage))
+    capfd.readouterr()
+    assert main(["predict", str(run), "hello"]) == 2
+    err = capfd.readouterr().err
+    assert err.startswith(f"twofold: {run} has no readable tokenizer: ")
+    assert err.count("\n") == 1

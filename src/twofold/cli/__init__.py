@@ -6,10 +6,14 @@ import os
 import re
 import select
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
+from twofold.checked import shortened, shown
+from twofold.disk import naming
 from twofold.extras import OF_LIBRARIES, library_of, not_installed
 
 VERBS = {
@@ -48,32 +52,53 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     try:
+        _check_process()
         code = _run(words)
-        sys.stdout.flush()
+        with output():
+            pass
         return code
-    except ModuleNotFoundError as error:
-        library = library_of(error)
-        if library not in OF_LIBRARIES:
+    except BaseException as error:
+        if debug and not isinstance(error, SystemExit | KeyboardInterrupt | BrokenPipeError):
             raise
-        return _fail(not_installed(library, OF_LIBRARIES[library]))
-    except (ValueError, OSError, ArithmeticError) as error:
-        if isinstance(error, BrokenPipeError) and _is_unread():
+        return _ended_by(error)
+
+
+def _ended_by(error: BaseException) -> int:
+    """The exit code of a command that ended with an exception, and one line about it."""
+    match error:
+        case SystemExit():
+            # Of --help.
+            if error.code:
+                raise error
+            return 0
+        case KeyboardInterrupt():
+            return _fail("stopped", code=130)
+        case BrokenPipeError() if _is_unread():
             return 1
-        if debug:
-            raise
-        return _fail(" ".join(str(error).split()))
-    except Exception as error:
-        # Somebody's mistake is above; this is ours, or a file that no version of ours wrote.
-        if debug:
-            raise
-        return _fail(f"{type(error).__name__}: {' '.join(str(error).split()):.300} (--debug shows where)", code=1)
-    except SystemExit as end:
-        # Of --help.
-        if end.code:
-            raise
-        return 0
-    except KeyboardInterrupt:
-        return _fail("stopped", code=130)
+        case ModuleNotFoundError() if (library := library_of(error)) in OF_LIBRARIES:
+            return _fail(not_installed(library, OF_LIBRARIES[library]))
+        case OSError() if error.filename and error.strerror:
+            return _fail(f"{error.filename}: {error.strerror}")
+        case ValueError() | OSError() | ArithmeticError():
+            return _fail(str(error))
+    # User errors are handled above; anything else is a bug or a corrupt file. A panic of a library written in Rust is
+    # among it, and derives from BaseException alone.
+    return _fail(f"{type(error).__name__}: {' '.join(str(error).split()):.300} (--debug shows where)", code=1)
+
+
+def _check_process() -> None:
+    """Refuse what later would fail without a name: a working folder that is gone, a closed standard output."""
+    # A closed one of the three is opened to nowhere, or the next file would take its number, and whatever a library
+    # says on standard error would be written into that.
+    while (number := os.open(os.devnull, os.O_RDWR)) < 3:
+        pass
+    os.close(number)
+    if sys.stdout is None:
+        raise ValueError("standard output is closed: say where it is to go, if only to /dev/null")
+    try:
+        os.getcwd()
+    except FileNotFoundError as error:
+        raise ValueError("the working folder is gone: change into one that is there") from error
 
 
 def _run(words: Sequence[str]) -> int:
@@ -90,30 +115,56 @@ def _run(words: Sequence[str]) -> int:
         say(import_module("twofold.cli.completion").script(words[1:]))
         return 0
     if words[0] not in VERBS:
-        raise ValueError(f"unknown verb {words[0]!r}; there are: {', '.join(VERBS)}")
+        raise ValueError(f"unknown verb {shown(words[0])}; there are: {', '.join(VERBS)}")
     return import_module(f"twofold.cli.{words[0]}").run(words[1:])
 
 
 def _is_unread() -> bool:
     """Whether what read the output has left, as `head` does. What is still to be written then goes nowhere."""
-    output = select.poll()
-    output.register(sys.stdout.fileno(), 0)
-    is_gone = any(event & (select.POLLERR | select.POLLHUP) for _, event in output.poll(0))
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    is_gone = any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
     if is_gone:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _abandon_output()
     return is_gone
 
 
+def _abandon_output() -> None:
+    """Send what is still to be written nowhere, or Python would fail once more with it at its end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def output() -> Generator[TextIO]:
+    """Standard output, written at once. The system's errors do not name it; these do."""
+    try:
+        yield sys.stdout
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _abandon_output()
+        raise naming(error, Path("standard output")) from error
+
+
+def standard_input() -> TextIO:
+    """What is piped in; a ValueError where it is closed."""
+    if sys.stdin is None:
+        raise ValueError("standard input is closed: give what is to be read as an argument, or pipe it in")
+    return sys.stdin
+
+
 def say(text: str, end: str = "\n") -> None:
-    """To people, at once."""
-    sys.stdout.write(printable(text) + end)
-    sys.stdout.flush()
+    """To people."""
+    with output() as file:
+        file.write(printable(text) + end)
 
 
 def say_json(told: Any) -> None:
-    """To programs, a line at once. What is not finite is null, for JSON has no word for it."""
-    sys.stdout.write(json.dumps(_with_nulls(told), ensure_ascii=False, allow_nan=False) + "\n")
-    sys.stdout.flush()
+    """To programs, a line. What is not finite is null, for JSON has no word for it."""
+    with output() as file:
+        file.write(json.dumps(_with_nulls(told), ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def _with_nulls(told: Any) -> Any:
@@ -125,14 +176,17 @@ def _with_nulls(told: Any) -> Any:
 
 
 def warn(text: str) -> None:
-    """The same, beside what a command was asked for."""
-    sys.stderr.write(f"{printable(text)}\n")
-    sys.stderr.flush()
+    """To people, beside what a command was asked for. Where nobody can be told, nobody is."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            sys.stderr.write(f"{printable(text)}\n")
+            sys.stderr.flush()
 
 
 def _fail(text: str, code: int = 2) -> int:
-    # An option or a file may hold any number of characters, and not every error knows.
-    warn(f"twofold: {text if len(text) <= LONGEST_ERROR else f'{text[: LONGEST_ERROR - 3]}...'}")
+    """One line, whatever the error repeats of what it got."""
+    line = re.sub(r"\S{300,}", lambda long: shortened(long[0], 300), " ".join(text.split()))
+    warn(f"twofold: {shortened(line, LONGEST_ERROR)}")
     return code
 
 

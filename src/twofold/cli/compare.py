@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import tyro
 
+from twofold.checked import shown
 from twofold.cli import say, say_json, warn
 from twofold.cli.arguments import parse, value_of, with_choices
 from twofold.cli.beside import Beside, parted
@@ -95,7 +96,7 @@ def run(words: Sequence[str]) -> int:
     parent, words = parted(words)
     task = None if words[0].startswith("-") else words[0]
     if task is not None and task not in TASKS:
-        raise ValueError(f"unknown task {task!r}; there are: {', '.join(TASKS)}")
+        raise ValueError(f"unknown task {shown(task)}; there are: {', '.join(TASKS)}")
     usual = usual_options(task, words)
     chosen = parse(type(usual), words[0 if task is None else 1 :], f"twofold compare {task or ''}".strip(), usual)
     if chosen.pool is not None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from twofold.cli import say, say_json, warn
+from twofold.cli import say, say_json, standard_input, warn
 from twofold.cli.arguments import parse
 
 
@@ -53,7 +53,7 @@ def run(words: Sequence[str]) -> int:
         raise ValueError(f"text must be one, got {len(chosen.text)}: several go line by line through standard input")
     if actions is not None and (strange := sorted(set(actions.goals) - set(opened.task.state["goals"]))):
         warn(f"twofold: {chosen.run} has no goal {', '.join(strange[:5])}, for which there are actions")
-    texts: Any = [" ".join(chosen.text)] if chosen.text else _lines(sys.stdin)
+    texts: Any = [" ".join(chosen.text)] if chosen.text else _lines(standard_input())
     if chosen.text and not texts[0].strip():
         raise ValueError("text must say something, got an empty one")
     code = 0

@@ -8,6 +8,8 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from twofold.cli import output
+
 # A file or another program has no width to break lines at.
 WIDE = 1000
 
@@ -22,4 +24,5 @@ def scores_table(scores: Mapping[str, float], title: str) -> Group:
 
 def show(table: Any) -> None:
     # Names are a user's, and brackets in them mean nothing.
-    Console(markup=False, width=None if sys.stdout.isatty() else WIDE).print(table)
+    with output() as file:
+        Console(markup=False, width=None if sys.stdout.isatty() else WIDE, file=file).print(table)

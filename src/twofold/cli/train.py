@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from twofold.checked import shown
 from twofold.cli import say, say_json, warn
 from twofold.cli.arguments import parse, value_of, with_choices
 from twofold.tasks import TASKS
@@ -53,7 +54,7 @@ def run(words: Sequence[str]) -> int:
         say(USAGE.format(tasks=lines))
         return 0 if words else 2
     if words[0] not in TASKS:
-        raise ValueError(f"unknown task {words[0]!r}; there are: {', '.join(TASKS)}")
+        raise ValueError(f"unknown task {shown(words[0])}; there are: {', '.join(TASKS)}")
     return _train(words[0], list(words[1:]))
 
 

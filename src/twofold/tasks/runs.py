@@ -16,6 +16,7 @@ from twofold.data.examples import Splits
 from twofold.data.hub import is_hub
 from twofold.disk import system_errors, write_whole
 from twofold.models.loading import UNREADABLE, device_named, load_as
+from twofold.panics import panics_as_errors
 from twofold.tasks import TASKS
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.task import Task
@@ -110,7 +111,10 @@ def reopened(folder: Path) -> Task:
     if lacking := [name for name in TOKENIZER if not (folder / name).is_file()]:
         raise ValueError(f"{folder} has no readable tokenizer: {' and '.join(lacking)} must be there, got none")
     try:
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+        with panics_as_errors("tokenizers gave up"):
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+            # Some files are refused only when they are used.
+            tokenizer("a text")
     except Exception as error:
         # tokenizers knows no other kind.
         raise ValueError(f"{folder} has no readable tokenizer: {error}") from error
