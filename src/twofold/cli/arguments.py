@@ -14,6 +14,8 @@ from twofold.checked import shortened
 from twofold.cli import output
 
 Config = TypeVar("Config")
+# Characters of an error in which no word is repeated that was too long.
+LINE = 240
 
 
 def parse(config: type[Config], words: Sequence[str], command: str, defaults: Config | None = None) -> Config:
@@ -23,9 +25,10 @@ def parse(config: type[Config], words: Sequence[str], command: str, defaults: Co
     """
     try:
         return _parsed(config, words, command, defaults)
-    except ValueError:
-        # Once more, for an error that repeats no long word whole.
-        _parsed(config, [shortened(word) for word in words], command, defaults)
+    except ValueError as error:
+        if len(str(error)) > LINE:
+            # Once more, for an error that repeats no long word whole.
+            _parsed(config, [shortened(word) for word in words], command, defaults)
         raise
 
 
