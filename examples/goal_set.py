@@ -7,14 +7,14 @@ from collections import Counter
 
 from twofold.data.examples import SPLITS
 from twofold.data.goals import TEMPLATES, goals, wordings_of
-from twofold.data.grammar import bare
+from twofold.data.grammar import letters_and_digits
 
 
 def counts(splits):
     """The figures of docs/data.md."""
     train = splits.train
-    seen = {(slot.name, bare(u.value(slot))) for u in train for slot in u.slots}
-    asked = [(slot.name, bare(u.value(slot))) for u in splits.test for slot in u.slots]
+    seen = {(slot.name, letters_and_digits(u.value(slot))) for u in train for slot in u.slots}
+    asked = [(slot.name, letters_and_digits(u.value(slot))) for u in splits.test for slot in u.slots]
     return {
         "goals": len(TEMPLATES),
         "slots": len({slot.name for u in train for slot in u.slots}),

@@ -20,7 +20,7 @@ from twofold.data.embedded.summarization import match_reports
 from twofold.data.embedded.translation import OBJECTS, PEOPLE, VERBS, english_to_german, phrase
 from twofold.data.examples import SPLITS, Splits
 from twofold.data.goals import goals
-from twofold.data.grammar import seeded, share
+from twofold.data.grammar import seeded, split_of
 
 SETS = {
     "lm": stories,
@@ -91,7 +91,7 @@ def test_embedded_sets_are_the_same_to_the_byte(name):
 
 
 def test_a_set_that_runs_dry():
-    with pytest.raises(ValueError, match="dev must be smaller: digits has not 7 examples that differ"):
+    with pytest.raises(ValueError, match="dev must be smaller: digits has fewer than 7 different examples"):
         draw_splits("digits", 0, (5, 7, 0), lambda split, place, rng: str(rng.randrange(10)), str)
 
 
@@ -113,7 +113,7 @@ def test_verb_and_object_of_test_never_met_before():
         return found
 
     splits = english_to_german(0, 2000, 100, 300)
-    assert {share(f"{verb} {thing}") for verb, thing in met(splits.test)} == {"test"}
+    assert {split_of(f"{verb} {thing}") for verb, thing in met(splits.test)} == {"test"}
     assert not met(splits.train) & met(splits.test)
 
 

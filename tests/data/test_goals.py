@@ -12,7 +12,7 @@ from twofold.data.assistant.numbers import calendar_date, day, duration, ordinal
 from twofold.data.content import lines
 from twofold.data.examples import Slot, Splits, Utterance
 from twofold.data.goals import LEXICON, OUTSIDE, OUTSIDE_LEXICON, TEMPLATES, goals, wordings_of
-from twofold.data.grammar import bare, kinds_of, portion, seeded
+from twofold.data.grammar import kinds_of, letters_and_digits, portion, seeded
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,7 +47,7 @@ def test_dev_and_test_ask_for_nothing_that_train_lacks(splits):
 
 
 def test_nothing_is_said_twice(splits):
-    said = Counter(bare(utterance.text) for utterance in every(splits))
+    said = Counter(letters_and_digits(utterance.text) for utterance in every(splits))
     assert said.most_common(1)[0][1] == 1
 
 
@@ -59,7 +59,7 @@ def test_out_of_scope_has_no_slots(splits):
 def test_open_values_of_test_are_new(splits, kind):
     def values(utterances):
         found = [u for u in utterances if u.goal is not None]
-        return {bare(u.value(slot)) for u in found for slot in u.slots if slot.name == kind}
+        return {letters_and_digits(u.value(slot)) for u in found for slot in u.slots if slot.name == kind}
 
     # A typing error makes one value out of another now and then.
     old, new = values(splits.train), values(splits.test)
@@ -112,7 +112,7 @@ def test_sizes_below_nothing(name):
 def test_a_grammar_that_runs_dry(monkeypatch):
     monkeypatch.setattr("twofold.data.goals.wordings_of", lambda goal: ["- a", "- b", "- c"])
     monkeypatch.setattr("twofold.data.goals.written", lambda spoken, rng: spoken)
-    with pytest.raises(ValueError, match="train must be smaller: goals has not 100 examples that differ"):
+    with pytest.raises(ValueError, match="train must be smaller: goals has fewer than 100 different examples"):
         goals(train=100)
 
 

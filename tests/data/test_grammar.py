@@ -7,18 +7,18 @@ from hypothesis import strategies as st
 from twofold.data.examples import Slot
 from twofold.data.grammar import (
     Everyday,
+    Generated,
     Lexicon,
-    Made,
     Open,
     Shared,
     Spoken,
+    in_hash_order,
     kinds_of,
     parse,
     portion,
     say,
     seeded,
-    share,
-    shuffled,
+    split_of,
     wordings,
 )
 from twofold.data.speech import misspelt, written
@@ -92,7 +92,7 @@ def test_too_few_entries_for_three_splits():
 
 
 def test_an_order_that_nobody_chose():
-    assert shuffled(["a", "b", "c", "a"]) == shuffled(["c", "b", "a"])
+    assert in_hash_order(["a", "b", "c", "a"]) == in_hash_order(["c", "b", "a"])
 
 
 def draws(source, split):
@@ -116,12 +116,12 @@ def test_everyday_values_of_test_are_partly_new():
 
 
 def test_made_values_go_where_their_hash_says():
-    source = Made(lambda rng: str(rng.randrange(200)))
+    source = Generated(lambda rng: str(rng.randrange(200)))
     assert not draws(source, "train") & draws(source, "test")
-    assert {share(value) for value in draws(source, "dev")} == {"dev"}
-    elsewhere = "dev" if share("always") == "test" else "test"
+    assert {split_of(value) for value in draws(source, "dev")} == {"dev"}
+    elsewhere = "dev" if split_of("always") == "test" else "test"
     with pytest.raises(ValueError, match=f"kind 'kind' has too few values for the {elsewhere} split"):
-        draws(Made(lambda rng: "always"), elsewhere)
+        draws(Generated(lambda rng: "always"), elsewhere)
 
 
 TEXTS = st.text(min_size=1, max_size=60).filter(lambda text: text.strip() == text)

@@ -5,6 +5,7 @@ import lzma
 import os
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,12 @@ def test_a_limit_can_be_raised(monkeypatch):
     assert limit("LABELS") == LIMITS["LABELS"]
     small(monkeypatch, LABELS=12)
     assert limit("LABELS") == 12
+
+
+def test_the_page_names_every_limit():
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
+    for name, most in LIMITS.items():
+        assert f"| `TWOFOLD_MAX_{name}` | {most} |" in page
 
 
 @pytest.mark.parametrize("value", ["-1", "many", "1e9", "9" * 5000])

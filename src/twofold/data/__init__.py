@@ -1,1 +1,1 @@
-"""Data: examples, readers of files, tokenizers, and sets of our own. Knows nothing of models or tasks."""
+"""Data: examples, readers of files, tokenizers, and embedded sets. Knows nothing of models or tasks."""

@@ -1,11 +1,11 @@
-"""Splits drawn from a grammar: so many of each, never the same twice, always the same for a seed."""
+"""Draws the splits of an embedded set: the sizes asked for, no example twice, always the same for a seed."""
 
 from collections.abc import Callable
 from random import Random
 from typing import TypeVar
 
 from twofold.data.examples import SPLITS, Splits
-from twofold.data.grammar import bare, seeded
+from twofold.data.grammar import letters_and_digits, seeded
 
 Example = TypeVar("Example")
 TRIES = 500
@@ -25,19 +25,19 @@ def draw_splits(
     for split, size in zip(SPLITS, sizes, strict=True):
         if size < 0:
             raise ValueError(f"{split} must be 0 or more, got {size}")
-    said: set[str] = set()
-    made: dict[str, list[Example]] = {}
+    keys: set[str] = set()
+    splits: dict[str, list[Example]] = {}
     for split, size in zip(SPLITS, sizes, strict=True):
         rng = seeded(name, seed, split)
-        made[split] = []
+        splits[split] = []
         for place in range(size):
             for _ in range(TRIES):
                 example = make(split, place, rng)
-                if bare(key(example)) not in said:
+                if letters_and_digits(key(example)) not in keys:
                     break
             else:
-                raise ValueError(f"{split} must be smaller: {name} has not {size} examples that differ")
-            said.add(bare(key(example)))
-            made[split].append(example)
-        rng.shuffle(made[split])
-    return Splits(made["train"], made["dev"], made["test"])
+                raise ValueError(f"{split} must be smaller: {name} has fewer than {size} different examples")
+            keys.add(letters_and_digits(key(example)))
+            splits[split].append(example)
+        rng.shuffle(splits[split])
+    return Splits(splits["train"], splits["dev"], splits["test"])

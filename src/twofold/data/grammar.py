@@ -1,8 +1,8 @@
-"""A small grammar: templates become sentences, and the place of every named value is kept.
+"""A small grammar: templates become sentences, and it is known where in a sentence each named value stands.
 
     [a|b]         one of them            (a)      with it or without
     {room}        a value, labelled      {to:city}  a value of kind city, labelled `to`
-    <when>        a value of kind when, unlabelled; labels inside of it are kept
+    <when>        a value of kind when, without a label; labels inside it are kept
 
 A `Lexicon` knows the kinds. Every kind says which of its values belong to train, dev and test *before* anything is
 drawn, so that a test sentence can be made of values that no training sentence had.
@@ -20,12 +20,12 @@ from twofold.data.examples import Slot
 
 Item = TypeVar("Item")
 VOWELS = tuple("aeiouAEIOU")
-SIGNS = re.compile(r"[\[\]()|]|\{[\w:]+\}|<\w+>|[^\[\]()|{}<>]+")
+SYMBOLS = re.compile(r"[\[\]()|]|\{[\w:]+\}|<\w+>|[^\[\]()|{}<>]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """A finished sentence and where its labelled values are."""
+    """A sentence and the places of its labelled values."""
 
     text: str
     slots: tuple[Slot, ...]
@@ -55,49 +55,49 @@ class Source(Protocol):
 @lru_cache(maxsize=1 << 16)
 def parse(template: str) -> tuple[Part, ...]:
     """The parts of a template. Raises ValueError where brackets do not match."""
-    signs = SIGNS.findall(template)
-    if "".join(signs) != template:
+    symbols = SYMBOLS.findall(template)
+    if "".join(symbols) != template:
         raise ValueError(f"template {template!r} has a broken {{name}} or <name>")
-    options, rest = _options(signs, 0, None, template)
-    if rest != len(signs) or len(options) != 1:
+    options, rest = _options(symbols, 0, None, template)
+    if rest != len(symbols) or len(options) != 1:
         raise ValueError(f"template {template!r} has an unmatched bracket or a bare |")
     return options[0]
 
 
-def _options(signs: list[str], at: int, closing: str | None, template: str) -> tuple[list[tuple[Part, ...]], int]:
-    """Alternatives from sign `at` up to `closing` (None: the end), and the index after them."""
+def _options(symbols: list[str], at: int, closing: str | None, template: str) -> tuple[list[tuple[Part, ...]], int]:
+    """The alternatives from symbol `at` up to `closing` (None: the end), and the index after them."""
     options: list[tuple[Part, ...]] = []
     parts: list[Part] = []
-    while at < len(signs):
-        sign = signs[at]
+    while at < len(symbols):
+        symbol = symbols[at]
         at += 1
-        if sign == closing:
+        if symbol == closing:
             return [*options, tuple(parts)], at
-        if sign == "|":
+        if symbol == "|":
             options.append(tuple(parts))
             parts = []
-        elif sign in "[(":
-            inner, at = _options(signs, at, "]" if sign == "[" else ")", template)
-            parts.append(Choice((*inner, ()) if sign == "(" else tuple(inner)))
-        elif sign in "])":
-            raise ValueError(f"template {template!r} has an unmatched {sign}")
-        elif sign[0] == "{":
-            label, _, kind = sign[1:-1].partition(":")
+        elif symbol in "[(":
+            inner, at = _options(symbols, at, "]" if symbol == "[" else ")", template)
+            parts.append(Choice((*inner, ()) if symbol == "(" else tuple(inner)))
+        elif symbol in "])":
+            raise ValueError(f"template {template!r} has an unmatched {symbol}")
+        elif symbol[0] == "{":
+            label, _, kind = symbol[1:-1].partition(":")
             parts.append(Value(kind or label, label))
-        elif sign[0] == "<":
-            parts.append(Value(sign[1:-1], None))
+        elif symbol[0] == "<":
+            parts.append(Value(symbol[1:-1], None))
         else:
-            parts.append(sign)
+            parts.append(symbol)
     if closing is not None:
         raise ValueError(f"template {template!r} lacks a {closing}")
     return [*options, tuple(parts)], at
 
 
 def wordings(template: str) -> list[str]:
-    """Every template without choices that a template stands for, in order, none twice."""
+    """The templates without choices that a template stands for, in order, none twice."""
 
     def expand(parts: tuple[Part, ...]) -> list[str]:
-        made = [""]
+        expanded = [""]
         for part in parts:
             if isinstance(part, Choice):
                 tails = [tail for option in part.options for tail in expand(option)]
@@ -105,19 +105,19 @@ def wordings(template: str) -> list[str]:
                 tails = [f"<{part.kind}>" if part.label is None else f"{{{part.label}:{part.kind}}}"]
             else:
                 tails = [part]
-            made = [head + tail for head in made for tail in tails]
-        return made
+            expanded = [head + tail for head in expanded for tail in tails]
+        return expanded
 
     return list(dict.fromkeys(re.sub(" +", " ", wording).strip() for wording in expand(parse(template))))
 
 
-def hashed_wordings(templates: Iterable[str]) -> list[str]:
+def wordings_in_hash_order(templates: Iterable[str]) -> list[str]:
     """Every wording of some templates, in the order of their hashes."""
-    return shuffled([wording for template in templates for wording in wordings(template)])
+    return in_hash_order([wording for template in templates for wording in wordings(template)])
 
 
 def kinds_of(template: str) -> set[str]:
-    """Kinds a template asks for."""
+    """The kinds of values in a template."""
 
     def walk(parts: tuple[Part, ...]) -> Iterator[str]:
         for part in parts:
@@ -143,12 +143,12 @@ def say(template: str, rng: Random, draw: Callable[[str], str]) -> Spoken:
                 yield from pieces(parse(draw(part.kind)), label)
             else:
                 inner = pieces(parse(draw(part.kind)), part.label)
-                yield tidy([(text, None) for text, _ in inner]).text, part.label
+                yield join_pieces([(text, None) for text, _ in inner]).text, part.label
 
-    return tidy(pieces(parse(template), None))
+    return join_pieces(pieces(parse(template), None))
 
 
-def tidy(pieces: Sequence[Piece] | Iterator[Piece]) -> Spoken:
+def join_pieces(pieces: Sequence[Piece] | Iterator[Piece]) -> Spoken:
     """Pieces joined with single spaces, none at the ends nor before a comma or a stop; "a" before a vowel is "an"."""
     text = ""
     slots = []
@@ -182,13 +182,13 @@ def portion(items: Sequence[Item], split: str) -> list[Item]:
     return list(items[slice(*cuts[split])])
 
 
-def shuffled(lines: Sequence[str]) -> list[str]:
-    """Lines, none twice, in the order of their hashes: an order that nobody chose and that never changes."""
+def in_hash_order(lines: Sequence[str]) -> list[str]:
+    """Lines, none twice, in the order of their hashes: as good as random, and always the same."""
     return sorted(set(lines), key=lambda line: (fingerprint(line), line))
 
 
 def seeded(*key: object) -> Random:
-    """A generator of its own for every key."""
+    """A random generator for a key, different for every key."""
     return Random(" ".join(map(str, key)))  # noqa: S311
 
 
@@ -196,20 +196,20 @@ def fingerprint(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
-def bare(text: str) -> str:
-    """Letters and digits alone: what is left to tell two sentences apart when case and punctuation are not to count."""
+def letters_and_digits(text: str) -> str:
+    """A text without case, spaces and punctuation: two sentences that differ only in those are the same."""
     return "".join(character for character in text.casefold() if character.isalnum())
 
 
-def share(key: str) -> str:
-    """The split a made-up value belongs to, by the hash of its letters and digits, in the proportions of `portion`."""
-    place = fingerprint(bare(key)) % 20
+def split_of(key: str) -> str:
+    """The split that a generated value belongs to, by the hash of its letters and digits; 60, 15 and 25 %."""
+    place = fingerprint(letters_and_digits(key)) % 20
     return "train" if place < 12 else "dev" if place < 15 else "test"
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Values of which no split sees another's: names, titles, things. The common ones come first and go to train."""
+    """An open class (names, titles, things): every split has its own part, train the first and most common values."""
 
     entries: tuple[str, ...]
 
@@ -219,7 +219,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Everyday:
-    """A closed class of which train sees most: dev and test draw from train's values as often as from their own."""
+    """A closed class (rooms, colours): dev and test draw from train's part as often as from their own."""
 
     entries: tuple[str, ...]
 
@@ -229,7 +229,7 @@ class Everyday:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Function words and turns of phrase that all splits have."""
+    """Words and turns of phrase that all splits share."""
 
     entries: tuple[str, ...]
 
@@ -238,21 +238,21 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """Values put together on the spot (numbers, times); the hash of its spelling decides a value's split."""
+class Generated:
+    """Values from a function (numbers, times). The hash of its spelling decides which split a value belongs to."""
 
     make: Callable[[Random], str]
 
     def draw(self, kind: str, rng: Random, split: str) -> str:
         for _ in range(1000):
             value = self.make(rng)
-            if share(value) == split:
+            if split_of(value) == split:
                 return value
         raise ValueError(f"kind {kind!r} has too few values for the {split} split")
 
 
 class Lexicon:
-    """The kinds a set of templates may ask for."""
+    """The kinds of values that templates may name, and the source of each."""
 
     def __init__(self, sources: Mapping[str, Source]) -> None:
         self.sources = dict(sources)

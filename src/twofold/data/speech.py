@@ -14,7 +14,7 @@ QUESTION = re.compile(
 
 
 def written(spoken: Spoken, rng: Random) -> Spoken:
-    """As somebody types it: half of the time bare and in small letters, else with case and stops, at times wrong."""
+    """A sentence as somebody types it: half of the time in small letters, else with capitals and stops; some typos."""
     if rng.random() < 0.13:
         spoken = misspelt(spoken, rng)
     style = rng.random()
@@ -29,7 +29,7 @@ def written(spoken: Spoken, rng: Random) -> Spoken:
     return replace(spoken, text=text + ("?" if QUESTION.match(text) else rng.choice("....!")))
 
 
-# Letters whose other case has another length (ß, İ) stay as they are: places must not move.
+# Letters whose other case has another length (ß, İ) stay as they are, so that slots keep their places.
 def _small(character: str) -> str:
     return character.lower() if len(character.lower()) == 1 else character
 

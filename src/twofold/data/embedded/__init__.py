@@ -1,1 +1,1 @@
-"""Small sets of our own for every task but goals: made by seed, learnt in a minute, with something unseen in test."""
+"""Small generated sets for every task but goals: learnt in a minute, with something in test that train lacks."""

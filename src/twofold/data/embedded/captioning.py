@@ -1,4 +1,4 @@
-"""Coloured shapes on a small canvas and what one would say about them. Test shows combinations that train never has."""
+"""Coloured shapes on a small canvas, with captions. Test shows combinations that train lacks."""
 
 import hashlib
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from twofold.data.drawing import draw_splits
 from twofold.data.examples import Captioned, Splits
-from twofold.data.grammar import share
+from twofold.data.grammar import split_of
 
 SIDE = 32
 COLOURS = {
@@ -45,8 +45,8 @@ THINGS = [Thing(size, colour, shape) for size in SIZES for colour in COLOURS for
 
 @cache
 def combinations(split: str) -> list[Thing]:
-    """The combinations that belong to a split."""
-    return [thing for thing in THINGS if share(str(thing)) == split]
+    """The combinations of size, colour and shape that belong to a split."""
+    return [thing for thing in THINGS if split_of(str(thing)) == split]
 
 
 def paint(canvas: Tensor, thing: Thing, row: float, column: float) -> None:

@@ -5,11 +5,11 @@ from random import Random
 from twofold.data.content import content, lines, sources
 from twofold.data.drawing import draw_splits
 from twofold.data.examples import Labelled, Splits
-from twofold.data.grammar import Lexicon, hashed_wordings, portion
+from twofold.data.grammar import Lexicon, portion, wordings_in_hash_order
 from twofold.data.speech import written
 
 CONTENT = content("embedded/classification")
-WORDINGS = {mood: hashed_wordings(lines(text)) for mood, text in CONTENT["moods"].items()}
+WORDINGS = {mood: wordings_in_hash_order(lines(text)) for mood, text in CONTENT["moods"].items()}
 LEXICON = Lexicon(sources(CONTENT))
 
 

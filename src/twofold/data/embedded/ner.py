@@ -9,13 +9,13 @@ from twofold.data.drawing import draw_splits
 from twofold.data.embedded.qa import LAST, TOWNS, full_name
 from twofold.data.examples import Splits, Tagged
 from twofold.data.goals import CITIES, SONGS
-from twofold.data.grammar import Lexicon, Made, Open, Spoken, hashed_wordings, portion
+from twofold.data.grammar import Generated, Lexicon, Open, Spoken, portion, wordings_in_hash_order
 
 CONTENT = content("embedded/ner")
-WORDINGS = hashed_wordings(lines(CONTENT["news"]))
+WORDINGS = wordings_in_hash_order(lines(CONTENT["news"]))
 LEXICON = Lexicon(
     sources(CONTENT)
-    | {"person": Made(full_name), "surname": Open(LAST), "LOC": Open((*TOWNS, *CITIES)), "WORK": Open(SONGS)}
+    | {"person": Generated(full_name), "surname": Open(LAST), "LOC": Open((*TOWNS, *CITIES)), "WORK": Open(SONGS)}
 )
 
 

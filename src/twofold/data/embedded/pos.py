@@ -9,10 +9,10 @@ from twofold.data.content import content, entries, lines, sources
 from twofold.data.drawing import draw_splits
 from twofold.data.embedded.ner import words_and_tags
 from twofold.data.examples import Splits, Tagged
-from twofold.data.grammar import Lexicon, Open, hashed_wordings, portion
+from twofold.data.grammar import Lexicon, Open, portion, wordings_in_hash_order
 
 CONTENT = content("embedded/pos")
-WORDINGS = hashed_wordings(lines(CONTENT["patterns"]))
+WORDINGS = wordings_in_hash_order(lines(CONTENT["patterns"]))
 
 
 def third_person(verb: str) -> str:

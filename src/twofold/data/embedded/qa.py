@@ -6,14 +6,14 @@ from random import Random
 from twofold.data.content import content, entries, lines, sources
 from twofold.data.drawing import draw_splits
 from twofold.data.examples import Answer, Question, Slot, Splits
-from twofold.data.grammar import Lexicon, Made, Shared, hashed_wordings, portion
+from twofold.data.grammar import Generated, Lexicon, Shared, portion, wordings_in_hash_order
 
 CONTENT = content("embedded/qa")
 FIRST, LAST = (entries(CONTENT["names"][name]) for name in ("first", "last"))
 TOWNS = entries(CONTENT["open"]["town"])
 # For each kind of fact: wordings that state it, and wordings that ask for it. The answer is the kind's value.
 STATEMENTS, QUESTIONS = (
-    {kind: hashed_wordings(lines(fact[name])) for kind, fact in CONTENT["facts"].items()}
+    {kind: wordings_in_hash_order(lines(fact[name])) for kind, fact in CONTENT["facts"].items()}
     for name in ("statements", "questions")
 )
 
@@ -23,11 +23,11 @@ def full_name(rng: Random) -> str:
 
 
 SOURCES = {
-    "who": Made(full_name),
-    "friend": Made(full_name),
+    "who": Generated(full_name),
+    "friend": Generated(full_name),
     **sources(CONTENT),
-    "birth": Made(lambda rng: str(rng.randrange(1780, 1900))),
-    "year": Made(lambda rng: str(rng.randrange(1900, 1990))),
+    "birth": Generated(lambda rng: str(rng.randrange(1780, 1900))),
+    "year": Generated(lambda rng: str(rng.randrange(1900, 1990))),
 }
 
 

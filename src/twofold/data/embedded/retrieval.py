@@ -5,7 +5,7 @@ from random import Random
 from twofold.data.content import content, entries, lines
 from twofold.data.drawing import draw_splits
 from twofold.data.examples import Document, Query, Retrieval
-from twofold.data.grammar import Lexicon, Shared, portion, seeded, shuffled
+from twofold.data.grammar import Lexicon, Shared, in_hash_order, portion, seeded
 
 CONTENT = content("embedded/retrieval")
 PAGES = CONTENT["pages"]
@@ -13,7 +13,7 @@ LEADS = Shared(entries(CONTENT["leads"]))
 LEXICONS = {
     device: Lexicon({"name": Shared(entries(names)), "lead": LEADS}) for device, names in CONTENT["devices"].items()
 }
-QUESTIONS = {title: shuffled(lines(page["questions"])) for title, page in PAGES.items()}
+QUESTIONS = {title: in_hash_order(lines(page["questions"])) for title, page in PAGES.items()}
 
 
 def page_id(device: str, title: str) -> str:

@@ -5,15 +5,15 @@ from random import Random
 from twofold.data.content import content, entries, lines, sources
 from twofold.data.drawing import draw_splits
 from twofold.data.examples import Pair, Splits
-from twofold.data.grammar import Lexicon, Made, Shared, portion, share
+from twofold.data.grammar import Generated, Lexicon, Shared, portion, split_of
 
 CONTENT = content("embedded/summarization")
 CLUBS, CITIES = (entries(CONTENT[name]) for name in ("clubs", "cities"))
 PARTS = {name: lines(text) for name, text in CONTENT["parts"].items()}
 SOURCES = {
     **sources(CONTENT),
-    "crowd": Made(lambda rng: f"{rng.randrange(2, 60)},000"),
-    "minute": Made(lambda rng: str(rng.randrange(2, 90))),
+    "crowd": Generated(lambda rng: f"{rng.randrange(2, 60)},000"),
+    "minute": Generated(lambda rng: str(rng.randrange(2, 90))),
 }
 
 
@@ -21,7 +21,7 @@ def report(rng: Random, split: str) -> Pair:
     """A report of three to six sentences and its headline."""
     while True:
         home, away = rng.sample(CLUBS, 2)
-        if share(" ".join(sorted((home, away)))) == split:
+        if split_of(" ".join(sorted((home, away)))) == split:
             break
     ours, theirs = rng.randrange(5), rng.randrange(5)
     winner, loser = (home, away) if ours >= theirs else (away, home)

@@ -9,7 +9,7 @@ from random import Random
 from twofold.data.content import content, lines
 from twofold.data.drawing import draw_splits
 from twofold.data.examples import Pair, Splits
-from twofold.data.grammar import share
+from twofold.data.grammar import split_of
 
 CONTENT = content("embedded/translation")
 DEFINITE = {"m": "der", "f": "die", "n": "das"}
@@ -64,7 +64,7 @@ def sentence(rng: Random, split: str) -> Pair:
     """One sentence of one of six shapes."""
     while True:
         verb, thing = rng.choice(VERBS), rng.choice(OBJECTS)
-        if share(f"{verb.base} {thing.english}") == split:
+        if split_of(f"{verb.base} {thing.english}") == split:
             break
     who = rng.choice([noun for noun in PEOPLE if noun != thing])
     subject, subjekt = phrase(who, rng, "nominative")
