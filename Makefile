@@ -8,16 +8,20 @@ OLDEST := .venv-oldest
 # And with another torch than constraints.txt names, the oldest unless told.
 TORCH ?= 2.11.0
 OTHER := .venv-torch-$(TORCH)
+# Both distributions, as they are installed for work on them.
+PACKAGES := $(if $(wildcard runtime/pyproject.toml),--editable ./runtime) --editable '.[dev]'
+VERSIONS := constraints.txt pyproject.toml $(wildcard runtime/pyproject.toml)
 # What the tests run besides Python: g++ compiles what torch.compile writes.
 PROGRAMS := g++
 
-.PHONY: help setup system demo examples test test-oldest test-torch check bench docs clean
+.PHONY: help setup system demo examples test long test-oldest test-torch check bench docs clean
 
 help:
 	@echo "make demo    set up .venv, then train split_kv and standard on the embedded goals, compare and use them"
-	@echo "make test    set up .venv (and g++, if root), then run every test"
+	@echo "make test    set up .venv (and g++, if root), then run the tests"
+	@echo "make long    the tests that take minutes by their nature: many kills, repeated runs"
 	@echo "make test-oldest   set up .venv-oldest, then run the model tests with the oldest transformers supported"
-	@echo "make test-torch   every test with the oldest torch supported, or with TORCH=2.15.0 (with CUDA, some gigabytes)"
+	@echo "make test-torch   the tests with the oldest torch supported, or with TORCH=2.15.0 (with CUDA, some gigabytes)"
 	@echo "make examples   the sources' worked examples with split attention"
 	@echo "make check   linter, formatter, types, import contracts"
 	@echo "make bench   split against standard attention on this machine"
@@ -26,12 +30,12 @@ help:
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+$(READY): $(VERSIONS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Twofold needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv || { rm -rf .venv; $(MAKE) --no-print-directory venv-package && $(PYTHON) -m venv .venv; }
 	@echo "Installing Twofold and its tools into .venv (once, a few minutes)"
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt $(PACKAGES)
 	@touch $@
 
 # Debian ships Python without its venv module.
@@ -55,6 +59,9 @@ examples: setup
 test: setup system
 	@$(BIN)/pytest --numprocesses auto --dist loadscope
 
+long: setup system
+	@$(BIN)/pytest --numprocesses auto -m long
+
 test-oldest: $(OLDEST)/.ready system
 	@$(OLDEST)/bin/pytest --numprocesses auto --dist loadscope tests/models tests/outside
 
@@ -66,14 +73,14 @@ define another
 	@test -x $(1)/bin/pip || $(PYTHON) -m venv $(1)
 	@grep -vE '^($(2))==' constraints.txt > $(1)/constraints.txt
 	@echo "Installing Twofold and its tools into $(1) (once, a few minutes)"
-	@$(1)/bin/pip install --quiet --disable-pip-version-check --constraint $(1)/constraints.txt --editable '.[dev]' '$(3)'
+	@$(1)/bin/pip install --quiet --disable-pip-version-check --constraint $(1)/constraints.txt $(PACKAGES) '$(3)'
 	@touch $@
 endef
 
-$(OLDEST)/.ready: pyproject.toml constraints.txt
+$(OLDEST)/.ready: $(VERSIONS)
 	$(call another,$(OLDEST),transformers|huggingface_hub,transformers==5.17.*)
 
-$(OTHER)/.ready: pyproject.toml constraints.txt
+$(OTHER)/.ready: $(VERSIONS)
 	$(call another,$(OTHER),torch|triton,torch==$(TORCH))
 
 check: setup

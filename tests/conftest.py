@@ -15,15 +15,15 @@ if not torch.cuda.is_available():
 def pytest_configure(config):
     # Two workers on two cores: more threads would only wait for each other.
     torch.set_num_threads(1)
-    config.addinivalue_line("markers", "needs(program): a program of the system that the test runs")
-    config.addinivalue_line("markers", "gpu: runs on a CUDA device; left out where there is none")
 
 
 def pytest_collection_modifyitems(config, items):
-    if not torch.cuda.is_available():
-        gpu = [item for item in items if item.get_closest_marker("gpu")]
-        items[:] = [item for item in items if item not in gpu]
-        config.hook.pytest_deselected(items=gpu)
+    left_out = set() if torch.cuda.is_available() else {"gpu"}
+    if not config.option.markexpr and not any("::" in argument for argument in config.args):
+        left_out.add("long")
+    deselected = [item for item in items if any(map(item.get_closest_marker, left_out))]
+    items[:] = [item for item in items if item not in deselected]
+    config.hook.pytest_deselected(items=deselected)
 
 
 def pytest_runtest_setup(item):
