@@ -1,4 +1,4 @@
-"""What an encoder-decoder reads while it is taught an answer, and its loss: how well it foresees the tokens."""
+"""What encoder-decoders share: what the decoder reads in training, the loss of an answer, and the names of outputs."""
 
 from typing import Any
 
@@ -45,3 +45,16 @@ def answer_loss(
     if count is None:
         return cross_entropy(scores, truth, label_smoothing=smoothing)
     return cross_entropy(scores, truth, label_smoothing=smoothing, reduction="sum") / count
+
+
+def outputs_of_both(encoded: Any, decoded: Any) -> dict[str, Any]:
+    """The outputs of encoder and decoder by the names of transformers' Seq2Seq outputs."""
+    return {
+        "past_key_values": decoded.past_key_values,
+        "decoder_hidden_states": decoded.hidden_states,
+        "decoder_attentions": decoded.attentions,
+        "cross_attentions": decoded.cross_attentions,
+        "encoder_last_hidden_state": encoded.last_hidden_state,
+        "encoder_hidden_states": encoded.hidden_states,
+        "encoder_attentions": getattr(encoded, "attentions", None),
+    }

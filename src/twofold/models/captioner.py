@@ -14,7 +14,7 @@ from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.utils.generic import can_return_tuple
 
 from twofold.attention.positions import sinusoidal
-from twofold.models.answer_loss import answer_loss, decoder_reads, read_while_taught
+from twofold.models.answer_loss import answer_loss, decoder_reads, outputs_of_both, read_while_taught
 from twofold.models.configs import Seq2SeqConfig
 from twofold.models.layers import SelfAttention
 from twofold.models.pretrained import TwofoldPreTrainedModel
@@ -270,15 +270,7 @@ class CaptionerForConditionalGeneration(TwofoldPreTrainedModel, GenerationMixin)
         loss: Any = None
         if labels is not None:
             loss = answer_loss(self, logits, labels, smoothing, options.get("num_items_in_batch"))
-        return Seq2SeqLMOutput(
-            loss=loss,
-            logits=logits,
-            past_key_values=found.past_key_values,
-            decoder_hidden_states=found.hidden_states,
-            decoder_attentions=found.attentions,
-            cross_attentions=found.cross_attentions,
-            encoder_last_hidden_state=seen,
-        )
+        return Seq2SeqLMOutput(loss=loss, logits=logits, **outputs_of_both(encoder_outputs, found))
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         return read_while_taught(labels, self.config.decoder)

@@ -98,18 +98,7 @@ class DecoderForCausalLM(DecoderPreTrainedModel, GenerationMixin):
             use_cache=use_cache,
             **options,
         )
-        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-        logits = self.lm_head(found.last_hidden_state[:, kept])
-        loss = None
-        if labels is not None:
-            loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **options)
-        return CausalLMOutputWithPast(
-            loss=loss,
-            logits=logits,
-            past_key_values=found.past_key_values,
-            hidden_states=found.hidden_states,
-            attentions=found.attentions,
-        )
+        return heads.next_token_output(self, found, labels, logits_to_keep, **options)
 
 
 class DecoderForSequenceClassification(heads.SequenceClassification, DecoderPreTrainedModel):

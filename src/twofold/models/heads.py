@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers.modeling_outputs import (
+    CausalLMOutputWithPast,
     ModelOutput,
     QuestionAnsweringModelOutput,
     SequenceClassifierOutput,
@@ -47,6 +48,26 @@ def pooled(x: Tensor, attention_mask: Tensor | None, how: str) -> Tensor:
     found = seen.argmax(1) if how == "last" else (seen > 0).int().argmax(1)
     # Not len(x), which would pin an exported graph to one size of batch.
     return x[torch.arange(x.shape[0], device=x.device), found]
+
+
+def next_token_output(
+    model: Any, found: Any, labels: Tensor | None, logits_to_keep: int | Tensor, **options: Any
+) -> CausalLMOutputWithPast:
+    """A language model's output from its backbone's: logits of the last `logits_to_keep` places (0: all), and a loss.
+
+    logits_to_keep may also be a tensor of places; options are those of transformers' loss functions.
+    """
+    kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+    logits, loss = model.lm_head(found.last_hidden_state[:, kept]), None
+    if labels is not None:
+        loss = model.loss_function(logits=logits, labels=labels, vocab_size=model.config.vocab_size, **options)
+    return CausalLMOutputWithPast(
+        loss=loss,
+        logits=logits,
+        past_key_values=found.past_key_values,
+        hidden_states=found.hidden_states,
+        attentions=found.attentions,
+    )
 
 
 class Head:

@@ -176,14 +176,8 @@ class RecurrentForCausalLM(RecurrentPreTrainedModel, GenerationMixin):
             use_cache=use_cache,
             **options,
         )
-        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-        logits = self.lm_head(self.dropout(found.last_hidden_state[:, kept]))
-        loss = None
-        if labels is not None:
-            loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **options)
-        return CausalLMOutputWithPast(
-            loss=loss, logits=logits, past_key_values=found.past_key_values, hidden_states=found.hidden_states
-        )
+        found.last_hidden_state = self.dropout(found.last_hidden_state)
+        return heads.next_token_output(self, found, labels, logits_to_keep, **options)
 
 
 class RecurrentForSequenceClassification(heads.SequenceClassification, RecurrentPreTrainedModel):

@@ -17,7 +17,7 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 
 from twofold.attention.additive import AdditiveAttention, Attended
 from twofold.kernels.api import split_attention_weights
-from twofold.models.answer_loss import answer_loss, decoder_reads, read_while_taught
+from twofold.models.answer_loss import answer_loss, decoder_reads, outputs_of_both, read_while_taught
 from twofold.models.embedding import second_table
 from twofold.models.recurrent import EmbeddedModel, RecurrentPreTrainedModel
 from twofold.models.recurrent_config import RecurrentConfig
@@ -297,15 +297,7 @@ class RecurrentForConditionalGeneration(RecurrentPreTrainedModel, GenerationMixi
         loss: Any = None
         if labels is not None:
             loss = answer_loss(self, logits, labels, smoothing, options.get("num_items_in_batch"))
-        return Seq2SeqLMOutput(
-            loss=loss,
-            logits=logits,
-            past_key_values=found.past_key_values,
-            decoder_hidden_states=found.hidden_states,
-            cross_attentions=found.cross_attentions,
-            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
-            encoder_hidden_states=encoder_outputs.hidden_states,
-        )
+        return Seq2SeqLMOutput(loss=loss, logits=logits, **outputs_of_both(encoder_outputs, found))
 
     def _truth(self, given: float | None) -> float:
         if given is None:

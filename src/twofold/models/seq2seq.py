@@ -15,7 +15,7 @@ from transformers.modeling_outputs import (
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from twofold.models.answer_loss import answer_loss, decoder_reads, read_while_taught
+from twofold.models.answer_loss import answer_loss, decoder_reads, outputs_of_both, read_while_taught
 from twofold.models.configs import Seq2SeqConfig
 from twofold.models.copying import CopyHead, SourceOutput
 from twofold.models.embedding import second_table
@@ -167,16 +167,7 @@ class Seq2SeqModel(Seq2SeqPreTrainedModel):
             use_cache=use_cache,
             **options,
         )
-        return Seq2SeqModelOutput(
-            last_hidden_state=found.last_hidden_state,
-            past_key_values=found.past_key_values,
-            decoder_hidden_states=found.hidden_states,
-            decoder_attentions=found.attentions,
-            cross_attentions=found.cross_attentions,
-            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
-            encoder_hidden_states=encoder_outputs.hidden_states,
-            encoder_attentions=encoder_outputs.attentions,
-        )
+        return Seq2SeqModelOutput(last_hidden_state=found.last_hidden_state, **outputs_of_both(encoder_outputs, found))
 
 
 class Seq2SeqForConditionalGeneration(Seq2SeqPreTrainedModel, GenerationMixin):
@@ -234,17 +225,9 @@ class Seq2SeqForConditionalGeneration(Seq2SeqPreTrainedModel, GenerationMixin):
         loss: Any = None
         if labels is not None:
             loss = answer_loss(self, logits, labels, smoothing, options.get("num_items_in_batch"))
-        return Seq2SeqLMOutput(
-            loss=loss,
-            logits=logits,
-            past_key_values=found.past_key_values,
-            decoder_hidden_states=found.decoder_hidden_states,
-            decoder_attentions=found.decoder_attentions,
-            cross_attentions=found.cross_attentions,
-            encoder_last_hidden_state=found.encoder_last_hidden_state,
-            encoder_hidden_states=found.encoder_hidden_states,
-            encoder_attentions=found.encoder_attentions,
-        )
+        # Of `Seq2SeqModelOutput` all but the last hidden state has the same name.
+        outputs = {name: value for name, value in found.items() if name != "last_hidden_state"}
+        return Seq2SeqLMOutput(loss=loss, logits=logits, **outputs)
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         return read_while_taught(labels, self.config)
