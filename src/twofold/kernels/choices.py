@@ -1,9 +1,9 @@
-"""Which backend was the fastest where it was measured: `choices.json`, written by `twofold bench attention --tune`.
+"""The measured table that `auto` chooses by: `choices.json`, written by `twofold bench attention --tune`.
 
-A machine has a list of measured lines, each a (dtype, causal, head width) with the fastest backend at some lengths, in
-the mean over groupings of heads. A call takes the line that fits it best and there the longest measured length that is
-not longer than its own, or the shortest where all are. What was measured on another GPU than this one is used all the
-same, and the reason says so; all CPUs count as one machine.
+A line of the table holds, for a machine, dtype, causality and head width, the fastest backend at some lengths (the mean
+over groupings of heads decides). A call takes the line that fits best, and in it the longest measured length up to its
+own, or the shortest if all are longer. A line of another GPU is used if there is none of this one, and the reason says
+so; all CPUs count as one machine.
 """
 
 import hashlib
@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-# Another table than the package's own, such as one that --tune made on this machine.
+# The path of a table to use instead of the package's, such as one written by --tune on this machine.
 ENVIRONMENT = "TWOFOLD_CHOICES"
-# What a table may choose between; the reference is never the fastest.
+# The backends that a table may name; the reference is never the fastest.
 BACKENDS = ("columns", "dense", "shifted", "triton")
 
 
@@ -36,7 +36,7 @@ class Measured(NamedTuple):
 
 
 def read(path: Path) -> list[Line]:
-    """The lines of a table, or a ValueError that says what is wrong with it."""
+    """The lines of a table; ValueError if it is malformed."""
     try:
         table = json.loads(path.read_text())
         lines = [_line(**line) for line in table["lines"]]
@@ -59,44 +59,45 @@ def write(path: Path, lines: list[Line]) -> None:
     path.write_text(f'{{"lines": [\n{rows}\n]}}\n')
 
 
-_given = os.environ.get(ENVIRONMENT)
-LINES = read(Path(_given) if _given else Path(__file__).with_name("choices.json"))
-# Of a table that was given, in a few letters; the package's own is part of its code.
-GIVEN = hashlib.sha256(repr(LINES).encode()).hexdigest()[:16] if _given else None
+_path = os.environ.get(ENVIRONMENT)
+LINES = read(Path(_path) if _path else Path(__file__).with_name("choices.json"))
+# Digest of a table named by the environment, for records of runs; None for the package's own, which its version names.
+GIVEN = hashlib.sha256(repr(LINES).encode()).hexdigest()[:16] if _path else None
 
 
 @torch.compiler.assume_constant_result
 def machine_of(device: str, index: int) -> str:
-    """What `Line.machine` is called here."""
+    """The name of this machine as `Line.machine` has it."""
     return torch.cuda.get_device_name(index) if device == "cuda" else "cpu"
 
 
 def fastest(device: torch.device, dtype: torch.dtype, causal: bool, head_width: int, tokens: int) -> Measured | None:
-    """The backend that the table has for such a call, and where it was measured.
+    """The fastest measured backend for such a call, with the reason.
 
-    None for what is shorter than all lengths measured where `shifted`, which sets up something for each, was fastest.
+    None without a line, and for a length below all measured ones where `shifted` is the first entry: its fixed cost per
+    call grows in proportion there.
     """
     here = machine_of(device.type, device.index or 0)
-    number = str(dtype).removeprefix("torch.")
+    dtype_name = str(dtype).removeprefix("torch.")
     best, fit = None, (True, True, True, 0)
     for line in LINES:
         if line.device != device.type or line.causal != causal:
             continue
-        # This machine before others, this dtype before others, wide enough before too narrow, then the nearest width.
-        apart = abs(line.head_width - head_width)
-        found = (line.machine != here, line.dtype != number, line.head_width < head_width, apart)
-        if best is None or found < fit:
-            best, fit = line, found
+        # In this order: same machine, same dtype, a measured width at least as wide, the nearest width.
+        distance = abs(line.head_width - head_width)
+        mismatch = (line.machine != here, line.dtype != dtype_name, line.head_width < head_width, distance)
+        if best is None or mismatch < fit:
+            best, fit = line, mismatch
     if best is None:
         return None
-    # A compiler guards every comparison with a size that may change, so only changes of backend are looked at.
+    # torch.compile adds a guard per comparison with a dynamic size, so compare only where the backend changes.
     changes = [at for at, name in enumerate(best.backends) if at == 0 or name != best.backends[at - 1]]
     if best.backends[0] == "shifted" and tokens < best.tokens[0]:
         return None
     at = 0
-    for position in changes[1:]:
-        if tokens >= best.tokens[position]:
-            at = position
+    for change in changes[1:]:
+        if tokens >= best.tokens[change]:
+            at = change
     where = f"{best.machine}, {best.dtype}, D = {best.head_width}, from T = {best.tokens[at]} on"
     away = "" if best.machine == here else f"; this machine ({here}) is not in the table"
     return Measured(best.backends[at], f"the fastest where it was measured ({where}){away}")

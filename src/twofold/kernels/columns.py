@@ -1,8 +1,8 @@
 """Split attention as one ordinary attention over 2T columns: [k ; k'] and [v ; v'].
 
-The first S columns are open off the diagonal, the last T only on it. Any framework can run that, and torch.export
-keeps it one graph with dynamic sizes; it costs twice the columns. Without self_key and self_value nothing is
-appended and this is torch's own scaled_dot_product_attention.
+The first S columns are allowed off the diagonal only, the last T on it only. Any framework can run that, and
+torch.export makes one graph with dynamic sizes of it; it costs twice the columns. Without self_key and self_value
+nothing is appended and this is torch's own scaled_dot_product_attention.
 """
 
 import math
@@ -15,7 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from twofold.kernels import library, masks
 from twofold.kernels.checks import Call
 
-# Up to so many tokens the mask of plain self-attention is kept: there it takes longer to make than to use.
+# Up to this many tokens the mask of plain self-attention is cached: building it takes longer than using it.
 KEPT = 64
 
 
@@ -27,7 +27,7 @@ def why_not(call: Call) -> str | None:
 
 def forward(call: Call) -> Tensor:
     if call.has_empty_side:
-        # Library kernels may crash on that; the answer is empty or 0, and so is every gradient.
+        # Library kernels may crash on empty tensors. The output is empty or 0, and so is every gradient.
         inputs = [tensor for tensor in call[:5] if tensor is not None]
         zero = torch.stack([(tensor * 0.0).sum() for tensor in inputs]).sum()
         return zero.expand(*call.query.shape[:3], call.value.shape[-1])
@@ -46,7 +46,7 @@ def forward(call: Call) -> Tensor:
         may = masks.allowed_by(call)
     if mask is None:
         return _library(call, key, value, may)
-    # A row that may see nothing is 0/0 in some library kernels: let it see all, then take its output away.
+    # A row that may see nothing is 0/0 in some library kernels: let it see everything, then set its output to 0.
     empty = ~may.any(-1, keepdim=True)
     may = may | empty
     if mask.dtype != torch.bool:
@@ -59,15 +59,15 @@ def forward(call: Call) -> Tensor:
 
 
 def _may_keep(call: Call) -> bool:
-    """Not on a GPU, where what is made while a CUDA graph is recorded belongs to the graph."""
+    """Whether the mask may be cached. Not on a GPU: what is allocated while a CUDA graph is recorded belongs to it."""
     return call.query.device.type == "cpu" and call.is_eager
 
 
 @lru_cache(maxsize=4 * KEPT)
 def _plain_mask(tokens: int, is_causal: bool, dtype: torch.dtype) -> Tensor:
-    """What plain self-attention over the columns [others ; own] adds to its scores."""
+    """The additive mask of plain self-attention over the columns [others ; own]."""
     every, device = slice(0, tokens), torch.device("cpu")
-    # A tensor made in inference mode could never be part of learning.
+    # A tensor created in inference mode could not be used in training later.
     with torch.inference_mode(False):
         others = masks.allowed(every, every, 0, device=device, is_causal=is_causal, without_own=True)
         own = torch.eye(tokens, dtype=torch.bool, device=device)[None, None]
@@ -75,7 +75,7 @@ def _plain_mask(tokens: int, is_causal: bool, dtype: torch.dtype) -> Tensor:
 
 
 def _masks_with_own_columns(call: Call) -> tuple[Tensor, Tensor | None]:
-    """Who may see whom, and attn_mask, with T more columns, open on the diagonal where the own slot is."""
+    """Who may see whom, and attn_mask, each with T more columns that only the diagonal opens, for the own slots."""
     may = masks.allowed_by(call, without_own=True)
     diagonal = torch.eye(call.queries, dtype=torch.bool, device=may.device)[None, None]
     if call.attn_mask is None:

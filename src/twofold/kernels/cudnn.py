@@ -1,11 +1,11 @@
-"""cuDNN's attention as torch does not offer it, through NVIDIA's frontend for Python (the extra `gpu`).
+"""cuDNN's attention with options that torch does not offer, through NVIDIA's Python frontend (the extra `gpu`).
 
-torch can ask cuDNN for causal attention over tensors that torch lays out itself. A graph of our own says besides
-- that a token sees only those after it, or everyone but itself: the bidirectional case of split attention;
-- where every tensor lies, results included, so that rows 1.. of a tensor serve as they are and nothing is copied.
+torch calls cuDNN for causal attention, with outputs in layouts of its own choice. Graphs built here add
+- two patterns: a token sees only later tokens, or all but itself, for bidirectional split attention;
+- the layout of every tensor, outputs included, so that views such as rows 1.. of a tensor need no copy.
 
-cuDNN compiles a graph for each combination of sizes and layouts, in a fraction of a second; they are kept per thread,
-because cuDNN's plans belong to one thread at a time.
+cuDNN compiles a graph for each combination of sizes and layouts, in a fraction of a second. They are cached per thread,
+because a cuDNN execution plan may be used by one thread at a time.
 """
 
 import threading
@@ -21,20 +21,19 @@ from torch import Tensor
 
 from twofold.kernels.installed import is_installed
 
-# Who a query sees, rows and columns counted from 0 in the tensors given: the columns up to its row, those from its row
-# on, or all but the one of its row. The first two skip what they hide; the last looks at every score.
+# Which columns a row sees, both counted from 0 in the given tensors: those up to its own number, those from it on, or
+# all but it. The first two skip hidden tiles; the last computes every score.
 Pattern = Literal["up to", "from", "all but"]
 
-# The score of a pair that may not meet: its weight is 0, and times log2(e) it is still a number.
+# The score of a hidden pair: its weight is 0, and times log2(e) it is still finite.
 HIDDEN = -1.0e38
 
-# Patterns of a forward and of a backward that must be right before any is used.
+# (forward, backward) patterns of the self-test, all of which must pass before any graph is used.
 SELF_TESTS: list[tuple[Pattern, Pattern]] = [("up to", "up to"), ("from", "all but"), ("all but", "all but")]
 
 DTYPES = {torch.bfloat16: "BFLOAT16", torch.float16: "HALF"}
 
-
-# Asked once: a compiled graph cannot ask.
+# Looked up at import: a compiled graph cannot do it.
 INSTALLED = is_installed("cudnn")
 
 
@@ -48,13 +47,13 @@ def why_not(device: torch.device) -> str | None:
     return None if usable(device.index or 0) else f"cuDNN's graphs do not serve on {device}"
 
 
-# Devices whose self-test has been run, and how it ended.
+# Results of the self-test by device index.
 _tested: dict[int, bool] = {}
 
 
 @torch.compiler.assume_constant_result
 def _is_promising(device_index: int) -> bool:
-    """What is known without running anything: the self-test's result, or that the device is of a kind that passed."""
+    """The self-test's result if it has run, else whether the device is of a generation that passes it."""
     is_new_enough = torch.version.hip is None and torch.cuda.get_device_capability(device_index) >= (9, 0)
     return _tested.get(device_index, is_new_enough)
 
@@ -87,14 +86,14 @@ def backward(
     pattern: Pattern,
     scale: float,
 ) -> None:
-    """Write the gradients. `out` and `lse` may be those of a larger softmax that this is a part of."""
+    """Write the gradients. `out` and `lse` may belong to a larger softmax of which this is one part."""
     tensors = (query, key, value, out, grad, lse[..., None], grad_query, grad_key, grad_value)
     _run(_build_backward, tensors, pattern, scale)
 
 
 class _Graph(NamedTuple):
     graph: Any
-    tensors: list[Any]  # the graph's names of the tensors it is run on
+    tensors: list[Any]  # the graph's symbols for its inputs and outputs, in order
     constants: dict[Any, Tensor]
     workspace: int  # bytes
 
@@ -117,14 +116,14 @@ def _run(build: Callable[..., _Graph], tensors: tuple[Tensor, ...], pattern: Pat
         handle = _thread.handles[index]
         layouts = tuple((tensor.shape, tensor.stride()) for tensor in tensors)
         key = (build, index, tensors[0].dtype, layouts, pattern, scale)
-        # Kept for ever, as torch keeps its own: a captured CUDA graph may hold a plan's kernels.
+        # Never evicted, like torch's own: a captured CUDA graph may use a plan's kernels.
         if key not in _thread.graphs:
             _thread.graphs[key] = build(frontend, handle, tensors, pattern, scale)
-        found = _thread.graphs[key]
-        workspace = torch.empty(max(found.workspace, 1), dtype=torch.uint8, device=device)
+        built = _thread.graphs[key]
+        workspace = torch.empty(max(built.workspace, 1), dtype=torch.uint8, device=device)
         frontend.set_stream(handle=handle, stream=torch.cuda.current_stream().cuda_stream)
-        pack = dict(zip(found.tensors, tensors, strict=True)) | found.constants
-        found.graph.execute(pack, workspace, handle=handle)
+        pack = dict(zip(built.tensors, tensors, strict=True)) | built.constants
+        built.graph.execute(pack, workspace, handle=handle)
 
 
 @cache
@@ -176,7 +175,7 @@ def _output(name: Any, tensor: Tensor) -> Any:
 
 
 def _mask(frontend: ModuleType, graph: Any, pattern: Pattern) -> tuple[dict[str, object], dict[Any, Tensor]]:
-    """Arguments of cuDNN's attention that say who sees whom, and the constants that they bring."""
+    """The arguments of cuDNN's attention for a pattern, and the constants that they need."""
     if pattern == "up to":
         return {"use_causal_mask": True}, {}
     if pattern == "from":
@@ -211,11 +210,11 @@ def _passes(device_index: int) -> bool:
     device = torch.device("cuda", device_index)
     try:
         errors = [error for patterns in SELF_TESTS for error in _errors(device, *patterns)]
-    except Exception as error:  # whatever a foreign library raises, there is another way
+    except Exception as error:  # whatever the library raises: other backends serve
         errors, why = [float("inf")], f"{type(error).__name__}: {error}"
     else:
         why = f"relative errors {', '.join(f'{error:.2g}' for error in errors)}"
-    # Each by itself: the greatest of some numbers and a NaN may be one of the numbers.
+    # Check each error: max() can hide a NaN.
     if not all(error < 0.02 for error in errors):
         warnings.warn(
             f"cuDNN's graphs fail their self-test on {device} ({why:.200}); not used", RuntimeWarning, stacklevel=2
@@ -225,22 +224,22 @@ def _passes(device_index: int) -> bool:
 
 
 def _errors(device: torch.device, forwards: Pattern, backwards: Pattern) -> list[float]:
-    """Relative errors of output, log-sum-exp and gradients, over views that leave the first row out.
+    """Relative errors of output, log-sum-exp and gradients, over views without the first row.
 
-    "up to" as it is used: one query fewer than keys.
+    "up to" is tested as it is used: with one query fewer than keys.
     """
-    maker = torch.Generator(device).manual_seed(0)
+    generator = torch.Generator(device).manual_seed(0)
     first = 1 if forwards == "up to" else 0
 
     def draw() -> Tensor:
-        made = torch.randn(2, 131, 2, 64, generator=maker, device=device, dtype=torch.bfloat16)
-        return made.transpose(1, 2)[:, :, 1:]
+        drawn = torch.randn(2, 131, 2, 64, generator=generator, device=device, dtype=torch.bfloat16)
+        return drawn.transpose(1, 2)[:, :, 1:]
 
     query, key, value, grad, out, grad_query, grad_key, grad_value = (draw() for _ in range(8))
     query, grad, out, grad_query = (tensor[:, :, first:] for tensor in (query, grad, out, grad_query))
     lse = torch.empty(query.shape[:3], device=device)
     forward(query, key, value, out, lse, forwards, 0.125)
-    # By hand, because this may be asked inside an op, where there is no autograd.
+    # The expected gradients by hand: inside an op there is no autograd.
     q, k, v, do = (tensor.double() for tensor in (query, key, value, grad))
     scores = _scores(q, k, forwards)
     errors = [_relative(out, scores.softmax(-1) @ v), _relative(lse, scores.logsumexp(-1))]

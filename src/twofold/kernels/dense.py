@@ -1,7 +1,7 @@
-"""Split attention that holds all its weights, for short texts: the own scores on a diagonal of the others'.
+"""Split attention that keeps all T x S weights, for short texts, with the own scores written on the diagonal.
 
-What flash attention computes once more in its backward pass costs more than to hold T x S numbers while those are few.
-Two products forward and four backward; half precision is computed in float32 and rounded once.
+Flash attention computes the weights again in its backward pass; while they are few, keeping them is cheaper. Two matrix
+products forward and four backward; half precision is computed in float32 and rounded once.
 """
 
 import math
@@ -13,9 +13,10 @@ from torch import Tensor
 from twofold.kernels import autocast, columns, library, masks
 from twofold.kernels.checks import Call
 
-# Most weights that "auto" lets it hold to learn: what caches hold, beyond which `shifted` is faster (LOG.md).
+# The most weights with which "auto" takes it when gradients are needed: once they do not fit the CPU's caches,
+# `shifted` is faster (LOG.md).
 LARGEST = 2**21
-# Most where nothing is learned; and so many of plain self-attention are better served by twice the columns (LOG.md).
+# The most without gradients; up to FEWEST, `columns` is faster for plain self-attention (LOG.md).
 QUICK, FEWEST = 2**17, 2**15
 
 
@@ -38,13 +39,13 @@ def why_not(call: Call) -> str | None:
 
 
 def pays(call: Call) -> bool:
-    """Whether it may be the fastest: where there is something to learn, and caches hold all weights."""
+    """Whether it may be the fastest with gradients: the CPU's caches hold all weights."""
     B, H, T, _ = call.query.shape
     return call.wants_gradient and B * H * T * call.keys <= LARGEST
 
 
 def is_quick(call: Call) -> bool:
-    """Whether it is the fastest on a CPU where nothing is learned. A compiler has no use for fewer steps."""
+    """Whether it is the fastest on a CPU without gradients, in eager mode: compiled, fewer operations gain nothing."""
     if not call.is_split or call.query.device.type != "cpu" or call.wants_gradient or not call.is_eager:
         return False
     B, H, T, _ = call.query.shape
@@ -57,9 +58,9 @@ def forward(call: Call) -> Tensor:
     query, key, value, self_key, self_value = call.query, call.key, call.value, *call.own_pair()
     bias, empty = _masks(call)
     if call.wants_gradient and torch.compiler.is_compiling():
-        # Which takes no tensor twice, though a caller may well pass one as key and value; and does not notice that one
-        # is changed in place before the backward pass reads what was saved of it.
-        query, key, value, self_key, self_value = (one.clone() for one in (query, key, value, self_key, self_value))
+        # Compiled autograd Functions take no tensor twice, though a caller may pass one as key and value, and do not
+        # notice a saved tensor that is changed in place before the backward pass.
+        query, key, value, self_key, self_value = (t.clone() for t in (query, key, value, self_key, self_value))
     attend = _Attend.apply if call.wants_gradient else _attend
     return attend(query, key, value, self_key, self_value, bias, empty, call.keys - call.queries, call.scale)
 
@@ -69,9 +70,9 @@ def _attend(query: Tensor, *rest: Any) -> Tensor:
 
 
 def _masks(call: Call) -> tuple[Tensor | None, Tensor | None]:
-    """What is added to the scores, -inf where nobody may look, and which rows see nothing: each if there is any.
+    """The additive mask with -inf for hidden entries, and the rows that see nothing; None where there are none.
 
-    What is alike in all heads of all examples, and leaves the own scores as they are, has two dimensions.
+    A mask that is the same for all heads and examples and leaves the own scores alone has two dimensions.
     """
     exact = library.lse_dtype(call.query.dtype)
     if not call.is_masked:
@@ -81,7 +82,7 @@ def _masks(call: Call) -> tuple[Tensor | None, Tensor | None]:
         return hidden.triu_(1), None
     may, mask = masks.allowed_by(call), call.attn_mask
     if mask is None:
-        # Everybody sees at least themselves.
+        # Without attn_mask every row sees at least its own slot.
         return masks.bias(may, None, exact), None
     empty = ~may.any(-1, keepdim=True)
     if mask.dtype != torch.bool:
@@ -94,14 +95,14 @@ class _Attend(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, *rest: Any) -> Tensor:
         *_, ctx.scale = rest
-        ctx.dtype, ctx.shapes = query.dtype, [one.shape for one in (query, key, value)]
+        ctx.dtype, ctx.shapes = query.dtype, [t.shape for t in (query, key, value)]
         attended = _attended(query, key, value, *rest)
         ctx.save_for_backward(*attended)
         return _shaped(attended[-1], query)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        # On for create_graph alone; compilers refuse second derivatives by themselves.
+        # Grad mode is on here only under create_graph; compilers refuse second derivatives themselves.
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             raise RuntimeError('backend "dense" has no second derivatives: for create_graph name backend="reference"')
         with autocast.off(grad):
@@ -113,7 +114,7 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     grad = grad.to(out.dtype).reshape(out.shape)
     rows = grad.flatten(1, 2)
     level = (grad * out).sum(-1, keepdim=True)
-    # The own weights are not among `weights`, so neither are their scores' gradients among `scores`.
+    # `weights` holds 0 at the own slots, so `scores` holds no gradients of own scores.
     scores = torch.bmm(rows, value.mT).view_as(weights).sub_(level).mul_(weights).flatten(1, 2)
     own_score = (grad * self_value[:, None]).sum(-1, keepdim=True).sub_(level).mul_(own)
     grads = (
@@ -123,8 +124,8 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         _over_groups(own_score * query),
         _over_groups(own * grad),
     )
-    shapes = [*ctx.shapes, *((*one[:2], query.shape[2], one[3]) for one in ctx.shapes[1:])]
-    return *(one.to(ctx.dtype).view(shape) for one, shape in zip(grads, shapes, strict=True)), *[None] * 4
+    shapes = [*ctx.shapes, *((*shape[:2], query.shape[2], shape[3]) for shape in ctx.shapes[1:])]
+    return *(t.to(ctx.dtype).view(shape) for t, shape in zip(grads, shapes, strict=True)), *[None] * 4
 
 
 def _attended(
@@ -138,23 +139,23 @@ def _attended(
     first_own: int,
     scale: float,
 ) -> tuple[Tensor, ...]:
-    """The inputs as products see them, the weights without the own ones, those, and the output.
+    """The flattened inputs, the weights with 0 at the own slots, the own weights, and the output.
 
-    N = B x Hkv, G query heads of each: scores are (N, G, T, S), and products see (N, G x T, S).
+    N = B x Hkv, and G query heads share a key/value head: scores are (N, G, T, S), for matrix products (N, G x T, S).
     """
     (B, H, T, _), S = query.shape, key.shape[2]
     query, key, value, self_key, self_value = _flat(query, key, value, self_key, self_value)
-    # From here on the scale is the query's, so that it never has to go over all scores.
+    # The scale goes into the query, which is smaller than the scores.
     query = query * scale
-    rows, alike = query.flatten(1, 2), bias if bias is not None and bias.ndim == 2 else None
-    if alike is not None and query.shape[1] == 1:
-        scores = torch.baddbmm(alike, rows, key.mT).view(*query.shape[:3], S)
+    rows, shared_bias = query.flatten(1, 2), bias if bias is not None and bias.ndim == 2 else None
+    if shared_bias is not None and query.shape[1] == 1:
+        scores = torch.baddbmm(shared_bias, rows, key.mT).view(*query.shape[:3], S)
     else:
         scores = torch.bmm(rows, key.mT).view(*query.shape[:3], S)
-        if alike is not None:
-            scores += alike
+        if shared_bias is not None:
+            scores += shared_bias
     _own(scores, first_own).copy_((query * self_key[:, None]).sum(-1))
-    if bias is not None and alike is None:
+    if bias is not None and shared_bias is None:
         scores.view(B, H, T, S).add_(bias)
     weights = torch.softmax(scores, -1)
     if empty is not None:
@@ -167,20 +168,20 @@ def _attended(
 
 
 def _shaped(out: Tensor, query: Tensor) -> Tensor:
-    # The view comes last: what a conversion that changes nothing returns has no gradient in torch 2.11's compiler.
+    # The view comes last: in torch 2.11's compiler the result of a conversion to the same dtype has no gradient.
     return out.to(query.dtype).view(*query.shape[:3], -1)
 
 
 def _flat(query: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
-    """query as (N, G, T, D), the others as (N, S or T, D), all of them exact."""
+    """query as (N, G, T, D), the others as (N, S or T, D), in float32 (float64 for float64)."""
     exact, N = library.lse_dtype(query.dtype), others[0].shape[0] * others[0].shape[1]
     if query.dtype != exact:
-        query, others = query.to(exact), tuple(one.to(exact) for one in others)
-    return query.reshape(N, -1, *query.shape[2:]), *(one.flatten(0, 1) for one in others)
+        query, others = query.to(exact), tuple(t.to(exact) for t in others)
+    return query.reshape(N, -1, *query.shape[2:]), *(t.flatten(0, 1) for t in others)
 
 
 def _own(scores: Tensor, first_own: int) -> Tensor:
-    """The entries (..., i, first_own + i) as a view: (..., T). Not `diagonal`, of which torch's compiler warns."""
+    """The entries (..., i, first_own + i) as a view: (..., T). Not `diagonal`: torch's compiler warns of it."""
     return scores.flatten(-2)[..., first_own :: scores.shape[-1] + 1]
 
 

@@ -1,7 +1,7 @@
-"""Split attention in one fused kernel: the diagonal's score and value are replaced in registers.
+"""Backend "triton": split attention in one fused kernel, which replaces the diagonal's score and value in registers.
 
-This file says which calls can be served and defines the torch.library op; the kernels are in `triton/`, which is
-imported when the op runs. With TRITON_INTERPRET=1 Triton's interpreter takes CPU tensors.
+This file says which calls it serves and defines the torch.library op; the kernels are in `triton/`, imported when the
+op runs. With TRITON_INTERPRET=1 Triton's interpreter takes CPU tensors.
 """
 
 import os
@@ -15,11 +15,10 @@ from twofold.kernels.library import empty_heads
 from twofold.kernels.triton.options import KernelOptions, softmax_numbers
 
 WIDEST = 256
-# The second axis of a CUDA grid ends here.
+# The limit of a CUDA grid's second axis.
 MOST_HEADS = 65_535
 
-
-# Asked once: a compiled graph cannot ask.
+# Looked up at import: a compiled graph cannot do it.
 INSTALLED = is_installed("triton")
 
 
@@ -92,7 +91,7 @@ def fused_attend(
     dropout_p: float,
     scale: float,
 ) -> tuple[Tensor, Tensor]:
-    """Output (B, Hq, T, D) and what backward needs of the softmax: (1 or 2, B, Hq, T)."""
+    """Output (B, Hq, T, D) and, for the backward pass, `softmax_numbers` per row: (1 or 2, B, Hq, T)."""
     from twofold.kernels.triton import launch
 
     options = KernelOptions(attn_mask, segment_ids, seed, window, is_causal, softcap, dropout_p, scale)

@@ -1,4 +1,4 @@
-"""Whether a library is there, without importing it, which takes a while."""
+"""Whether a library is installed, without the time that importing it takes."""
 
 from importlib.util import find_spec
 
@@ -6,5 +6,5 @@ from importlib.util import find_spec
 def is_installed(name: str) -> bool:
     try:
         return find_spec(name) is not None
-    except ValueError:  # somebody has put something else in its place
+    except ValueError:  # a stand-in module without a spec is in sys.modules
         return False

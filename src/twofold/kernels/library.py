@@ -1,12 +1,13 @@
-"""The fastest standard attention that torch brings for a device, with its log-sum-exp, and its backward.
+"""Torch's flash attention for a device, with its log-sum-exp, and its backward pass.
 
-One interface over three kernels of torch: the CPU's flash attention, cuDNN's and FlashAttention 2. Put right here:
-- the CPU kernel reads a last dimension of stride 1 whatever its stride is;
-- torch keeps cuDNN's backward graphs by the layouts of query, key and value alone, so a call whose output or gradient
-  lies otherwise than in the first such call is silently wrong by 100 %; and cuDNN refuses one query over one key.
-- cuDNN reads 16 bytes at a time, so a view that starts or steps off those is copied.
-Left to the caller: the CPU kernel reads a mask's memory in the query's dtype (float64) whatever the mask's is, kills
-the process on empty tensors, and reports a log-sum-exp of 0 for a row with no key.
+One interface over three kernels of torch: the CPU's flash attention, cuDNN's, and FlashAttention 2. Worked around here:
+- the CPU kernel assumes a last dimension of stride 1 without checking;
+- torch caches cuDNN's backward graphs by the layouts of query, key and value alone, so a call whose output or gradient
+  has another layout than in the first such call is silently wrong by 100 %;
+- cuDNN refuses one query over one key;
+- cuDNN reads 16 bytes at a time, so a view that is not aligned to them is copied.
+Left to the caller: the CPU kernel reads a mask in the query's dtype (float64) whatever its own dtype is, kills the
+process on empty tensors, and returns a log-sum-exp of 0 for a row without keys.
 """
 
 import warnings
@@ -22,11 +23,11 @@ aten = torch.ops.aten
 
 
 def library_of(device: torch.device) -> Library | None:
-    """The library attention to call, or None where torch brings none with a log-sum-exp."""
+    """The kernel to call on this device; None where torch has none that returns a log-sum-exp."""
     if device.type == "cpu":
         return "cpu_flash"
     if device.type == "cuda" and torch.version.hip is None:
-        # A graph that is being traced cannot run the self-test; the op asks again when it runs.
+        # The self-test cannot run while a graph is traced; the op asks again when it runs.
         return "cudnn" if torch.compiler.is_compiling() else _cuda_library(device.index or 0)
     return None
 
@@ -41,7 +42,7 @@ def library_for(query: Tensor) -> Library:
 @cache
 def _cuda_library(device_index: int) -> Library | None:
     capability = torch.cuda.get_device_capability(device_index)
-    # Measured: from Hopper on cuDNN is the faster one at every size; below Ampere there is neither.
+    # Measured: from Hopper on cuDNN is faster at every size. Before Ampere torch has neither.
     if capability >= (9, 0) and _is_trustworthy("cudnn", device_index):
         return "cudnn"
     return "cuda_flash" if capability >= (8, 0) else None
@@ -98,9 +99,9 @@ def backward(
     is_causal: bool,
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of query, key and value. `out` and `lse` may be those of a larger softmax that this is a part of."""
+    """Gradients of query, key and value. `out` and `lse` may belong to a larger softmax of which this is one part."""
     query, key, value = aligned(query), aligned(key), aligned(value)
-    # The layout that `forward` gave its output.
+    # The layout of `forward`'s output.
     layout = torch.empty_like(query, device="meta").stride()
     grad, out = _laid_out(grad, layout), _laid_out(out, layout)
     T, S = query.shape[2], key.shape[2]
@@ -133,17 +134,18 @@ def unit_stride(tensor: Tensor) -> Tensor:
 
 
 def aligned(tensor: Tensor) -> Tensor:
-    """With a last stride of 1 and, on a GPU, every row at a multiple of 16 bytes and nothing expanded."""
+    """The tensor, copied unless its last stride is 1 and, on a GPU, every row starts at a multiple of 16 bytes and no
+    dimension is expanded."""
     tensor = unit_stride(tensor)
     if not tensor.is_cuda:
         return tensor
     steps = [stride for stride, size in zip(tensor.stride()[:-1], tensor.shape[:-1], strict=True) if size > 1]
-    is_odd = tensor.data_ptr() % 16 or any(step == 0 or step * tensor.element_size() % 16 for step in steps)
-    return tensor.clone(memory_format=torch.contiguous_format) if is_odd else tensor
+    is_misaligned = tensor.data_ptr() % 16 or any(step == 0 or step * tensor.element_size() % 16 for step in steps)
+    return tensor.clone(memory_format=torch.contiguous_format) if is_misaligned else tensor
 
 
 def empty_heads(like: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """An unwritten (B, H, T, D) tensor that lies (B, T, H, D) in memory, as output projections want it."""
+    """An uninitialised (B, H, T, D) tensor that is (B, T, H, D) in memory, as output projections want it."""
     B, H, T, D = like.shape
     return like.new_empty((B, T, H, D), dtype=dtype or like.dtype).transpose(1, 2)
 
@@ -155,30 +157,30 @@ def _laid_out(tensor: Tensor, layout: tuple[int, ...]) -> Tensor:
 
 
 def _is_trustworthy(library: Library, device_index: int) -> bool:
-    """One small backward against float64, once per process: a library that fails it is not used."""
+    """Compare one small backward pass with float64, once per process: a library that fails is not used."""
     device = torch.device("cuda", device_index)
-    maker = torch.Generator(device).manual_seed(0)
-    # (B, T, H, D) in memory: the layout that every layer of ours produces.
+    generator = torch.Generator(device).manual_seed(0)
+    # (B, T, H, D) in memory: the layout that our layers produce.
     query, key, value, grad = (
-        torch.randn(2, 130, 2, 64, generator=maker, device=device, dtype=torch.bfloat16).transpose(1, 2)
+        torch.randn(2, 130, 2, 64, generator=generator, device=device, dtype=torch.bfloat16).transpose(1, 2)
         for _ in range(4)
     )
     out, lse = forward(library, query, key, value, None, True, 0.125)
-    # The layout in which cuDNN errs unless `backward` repairs it.
-    found = backward(library, grad.contiguous(), query, key, value, None, out, lse, True, 0.125)
-    # By hand, because this may be asked inside an op, where there is no autograd.
+    # A contiguous gradient: cuDNN errs on this layout unless `backward` changes it.
+    grads = backward(library, grad.contiguous(), query, key, value, None, out, lse, True, 0.125)
+    # The expected gradients by hand: inside an op there is no autograd.
     q, k, v, do = (tensor.double() for tensor in (query, key, value, grad))
     future = torch.ones(130, 130, dtype=torch.bool, device=device).triu(1)
     weights = (q @ k.mT * 0.125).masked_fill(future, -torch.inf).softmax(-1)
     grad_weights = do @ v.mT
     grad_scores = weights * (grad_weights - (grad_weights * weights).sum(-1, keepdim=True)) * 0.125
     expected = (grad_scores @ k, grad_scores.mT @ q, weights.mT @ do)
-    errors = [((a - b).norm() / b.norm()).item() for a, b in zip(found, expected, strict=True)]
-    # Each by itself: the greatest of some numbers and a NaN may be one of the numbers.
+    errors = [((a - b).norm() / b.norm()).item() for a, b in zip(grads, expected, strict=True)]
+    # Check each error: max() can hide a NaN.
     if not all(error < 0.02 for error in errors):
-        told = ", ".join(f"{error:.2g}" for error in errors)
+        shown = ", ".join(f"{error:.2g}" for error in errors)
         warnings.warn(
-            f"{library} attention fails its gradient self-test on {device} (relative errors {told}); not used",
+            f"{library} attention fails its gradient self-test on {device} (relative errors {shown}); not used",
             RuntimeWarning,
             stacklevel=2,
         )

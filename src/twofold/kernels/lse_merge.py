@@ -1,4 +1,4 @@
-"""Attention with an own logit and an own value on the device's flash attention, merged by log-sum-exp.
+"""Attention with an own logit and an own value: library calls over the others, merged with it by log-sum-exp.
 
 The others are covered by a few *parts*, each one library call on a rectangle of rows and columns:
 
@@ -8,9 +8,9 @@ The others are covered by a few *parts*, each one library call on a rectangle of
                    (a library without masks: the strict past, and the strict future as the past of reversed rows)
     masked         blocks of rows, each with its own small mask, over the columns that any of its rows may see
 
-The running softmax starts at the own term (log-sum-exp = own logit, output = own value) and takes in one part after
-the other. Backward: the library's backward of each part, fed the *merged* output and log-sum-exp, is already right
-(DESIGN.md section 4), so no gradient ever passes through a log-sum-exp. Memory is linear in T and S.
+The running softmax starts at the own term (log-sum-exp = own logit, output = own value) and merges one part after the
+other. Backward: the library's backward pass of each part is right when given the *merged* output and log-sum-exp
+(DESIGN.md section 4), so no gradient passes through a log-sum-exp. Memory is linear in T and S.
 """
 
 import math
@@ -24,16 +24,16 @@ from twofold.kernels import library as flash
 from twofold.kernels import masks
 from twofold.kernels.library import empty_heads, library_for
 
-# Rows per block of the masked case: the CPU kernel takes 768 rows or more in its widest tiles; a window wants few, as
-# every block reads its own width besides the window.
+# Rows per block of the masked case: the CPU kernel uses its widest tiles from 768 rows on. With a window fewer are
+# better, because a block reads as many columns beside the window as it has rows.
 BLOCK_ROWS = 768
 WINDOW_BLOCK_ROWS = 256
-# A block's mask holds at most this many entries, unless 64 rows need more.
+# A block's mask has at most this many entries, unless 64 rows need more.
 MASK_ENTRIES = 2**24
 
 
 class Pattern(NamedTuple):
-    """Who sees whom, the own slot aside."""
+    """Who sees whom among the others."""
 
     attn_mask: Tensor | None
     segment_ids: Tensor | None
@@ -64,17 +64,17 @@ class Part(NamedTuple):
 
 
 def parts_of(T: int, S: int, pattern: Pattern, *, takes_bias: bool) -> list[Part]:
-    """Rectangles that together hold every (query, other key) the pattern allows, each pair once."""
+    """Rectangles that together cover every (query, other key) pair that the pattern allows, each pair once."""
     if S == 1 or pattern.window == 0:
         return []
     if pattern.is_masked:
         return list(_blocks(T, S, pattern))
     if T == 1:
         return [Part(slice(0, 1), slice(0, S - 1))]
-    everyone, before = slice(0, T), slice(0, S - T)
+    all_rows, past = slice(0, T), slice(0, S - T)
     if not pattern.is_causal and takes_bias:
-        return [Part(everyone, slice(0, S), "antidiagonal", reverse_columns=True)]
-    parts = [Part(everyone, before)] if S > T else []
+        return [Part(all_rows, slice(0, S), "antidiagonal", reverse_columns=True)]
+    parts = [Part(all_rows, past)] if S > T else []
     parts.append(Part(slice(1, T), slice(S - T, S - 1), "past"))
     if not pattern.is_causal:
         future = slice(S - T + 1, S)
@@ -83,9 +83,9 @@ def parts_of(T: int, S: int, pattern: Pattern, *, takes_bias: bool) -> list[Part
 
 
 def _blocks(T: int, S: int, pattern: Pattern) -> Iterator[Part]:
-    given = [t.shape[:2] for t in (pattern.attn_mask,) if t is not None]
-    given += [(t.shape[0], 1) for t in (pattern.segment_ids,) if t is not None]
-    batch, heads = torch.broadcast_shapes((1, 1), *given)
+    leading = [t.shape[:2] for t in (pattern.attn_mask,) if t is not None]
+    leading += [(t.shape[0], 1) for t in (pattern.segment_ids,) if t is not None]
+    batch, heads = torch.broadcast_shapes((1, 1), *leading)
     fits = max(MASK_ENTRIES // (batch * heads * S), 64)
     at_once = min(fits, BLOCK_ROWS if pattern.window is None else WINDOW_BLOCK_ROWS)
     for start in range(0, T, at_once):
@@ -99,11 +99,11 @@ def _blocks(T: int, S: int, pattern: Pattern) -> Iterator[Part]:
 
 
 class Mask(NamedTuple):
-    """What one part adds to its scores. The library does not say which rows see nothing, so this does."""
+    """The additive mask of one part, and which rows see nothing in it, which the library does not report."""
 
     bias: Tensor | None = None  # broadcasts to (B, Hq, rows, columns)
     sees: Tensor | None = None  # (B or 1, Hq or 1, rows); None: every row sees something
-    shift: Tensor | None = None  # (B or 1, Hq or 1, rows): taken off the numbers of a float mask
+    shift: Tensor | None = None  # (B or 1, Hq or 1, rows): subtracted from the numbers of a float mask
 
 
 def _mask(part: Part, query: Tensor, key: Tensor, pattern: Pattern) -> Mask:
@@ -136,7 +136,7 @@ def _mask(part: Part, query: Tensor, key: Tensor, pattern: Pattern) -> Mask:
 
 
 class _Own:
-    """Own logits with the mask's own entries, less what each part takes off its rows' numbers."""
+    """Own logits with the mask's own entries added, less the shift of the part that each row belongs to."""
 
     def __init__(self, own_logit: Tensor, query: Tensor, key: Tensor, pattern: Pattern) -> None:
         self._plain, self._entries = own_logit, None
@@ -148,11 +148,11 @@ class _Own:
             self.logit.masked_fill_(~entries, -math.inf)
         else:
             self._entries = entries.to(own_logit.dtype).expand_as(own_logit)
-            # A row that no part reaches has only itself: any finite number will do.
+            # A row in no part has only its own slot, where any finite logit gives weight 1.
             self.logit.masked_fill_(self._entries == -math.inf, -math.inf)
 
     def shift(self, rows: slice, shift: Tensor | None) -> None:
-        """First the numbers of the mask, then the score: a large number would swallow it."""
+        """Subtract the shift from the mask's entry before adding the logit, whose digits a large entry swallows."""
         if shift is not None and self._entries is not None:
             self.logit[:, :, rows] = self._plain[:, :, rows] + (self._entries[:, :, rows] - shift)
 
@@ -190,7 +190,7 @@ def attend(
             part_out, part_lse = part_out.flip(2), part_lse.flip(2)
         if mask.sees is not None:
             part_lse = part_lse.masked_fill(~mask.sees, -math.inf)
-        _take_in(part_out, part_lse, running[:, :, part.rows], lse[:, :, part.rows])
+        _merge(part_out, part_lse, running[:, :, part.rows], lse[:, :, part.rows])
     if running is not out:
         out.copy_(running)
     if pattern.attn_mask is not None:
@@ -198,21 +198,21 @@ def attend(
     return out, lse
 
 
-def _take_in(part_out: Tensor, part_lse: Tensor, out: Tensor, lse: Tensor) -> None:
+def _merge(part_out: Tensor, part_lse: Tensor, out: Tensor, lse: Tensor) -> None:
     """Merge one part's softmax into the running one, in place.
 
-    Both shares are taken from the difference of the logarithms: 1 - share would lose the digits of a small one, and
+    Both shares come from the difference of the logarithms: 1 - share would lose the digits of a small one, and
     exp(lse - merged) those of a large logarithm.
     """
     merged = torch.logaddexp(lse, part_lse)
     # Where neither has seen anything the difference is -inf - -inf.
-    nothing = merged == -math.inf
-    kept = torch.sigmoid(lse - part_lse).masked_fill_(nothing, 0.0)[..., None]
-    taken = torch.sigmoid(part_lse - lse).masked_fill_(nothing, 0.0)[..., None]
+    empty = merged == -math.inf
+    share = torch.sigmoid(lse - part_lse).masked_fill_(empty, 0.0)[..., None]
+    part_share = torch.sigmoid(part_lse - lse).masked_fill_(empty, 0.0)[..., None]
     if out.dtype == merged.dtype:
-        out.mul_(kept).addcmul_(part_out.to(merged.dtype), taken)
+        out.mul_(share).addcmul_(part_out.to(merged.dtype), part_share)
     else:
-        out.copy_((out * kept).addcmul_(part_out.to(merged.dtype), taken))
+        out.copy_((out * share).addcmul_(part_out.to(merged.dtype), part_share))
     lse.copy_(merged)
 
 
@@ -232,7 +232,7 @@ def attend_backward(
     library, groups = library_for(query), query.shape[1] // key.shape[1]
     parts = parts_of(query.shape[2], key.shape[2], pattern, takes_bias=flash.takes_bias(library))
     if pattern.attn_mask is not None:
-        # A row that saw nothing has no gradient: with a finite log-sum-exp all its weights are exp(-inf) = 0.
+        # A row that saw nothing has no gradient: with any finite log-sum-exp all its weights are exp(-inf) = 0.
         lse = lse.masked_fill(lse == -math.inf, 0.0)
     own = _Own(own_logit, query, key, pattern)
     for_query, for_key, for_value = (_Total(tensor, len(parts)) for tensor in (query, key, value))
@@ -274,7 +274,7 @@ def _own_gradients(
 
 
 class _Total:
-    """A gradient gathered from parts: 0 where no part reaches, and rounded once however many parts there are."""
+    """A gradient summed over parts: 0 where there is no part, and rounded once however many parts there are."""
 
     def __init__(self, like: Tensor, parts: int) -> None:
         self._dtype = like.dtype

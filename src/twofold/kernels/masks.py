@@ -1,6 +1,6 @@
 """Which query may see which key: is_causal, window, segment_ids and attn_mask as one tensor.
 
-Works on a block of rows and columns, so that a caller who walks over blocks never holds T x S entries. Query i owns
+Works on a block of rows and columns, so that a caller that iterates over blocks never holds T x S entries. Query i owns
 slot i + S - T; `rows` and `columns` count queries and keys from 0.
 """
 
@@ -28,29 +28,29 @@ def allowed(
 ) -> Tensor:
     """A bool tensor (True = may attend) that broadcasts to (B, Hq, rows, columns).
 
-    A float mask counts here by its -inf entries; `bias` gives its numbers. `without_own` takes every query's own
-    slot away.
+    Of a float mask only the -inf entries count here; `bias` adds its numbers. `without_own` hides every query's own
+    slot.
     """
-    wanted = []
+    conditions = []
     if is_causal or without_own or window is not None:
         slot = torch.arange(rows.start, rows.stop, device=device)[:, None] + first_own
         column = torch.arange(columns.start, columns.stop, device=device)[None, None, None]
         if is_causal:
-            wanted.append(column <= slot)
+            conditions.append(column <= slot)
         if without_own:
-            wanted.append(column != slot)
+            conditions.append(column != slot)
         if window is not None:
-            wanted.append((column - slot).abs() <= window)
+            conditions.append((column - slot).abs() <= window)
     if segment_ids is not None:
-        wanted.append((segment_ids[:, rows, None] == segment_ids[:, None, columns])[:, None])
+        conditions.append((segment_ids[:, rows, None] == segment_ids[:, None, columns])[:, None])
     if attn_mask is not None:
         block = cut(attn_mask, rows, columns)
-        wanted.append(block if block.dtype == torch.bool else block != -math.inf)
-    return reduce(and_, wanted) if wanted else torch.ones((1, 1, 1, 1), dtype=torch.bool, device=device)
+        conditions.append(block if block.dtype == torch.bool else block != -math.inf)
+    return reduce(and_, conditions) if conditions else torch.ones((1, 1, 1, 1), dtype=torch.bool, device=device)
 
 
 def allowed_by(call: Call, rows: slice | None = None, *, without_own: bool = False) -> Tensor:
-    """`allowed` for a call: all columns of these rows, or of all."""
+    """`allowed` for all columns of a call, and these rows or all."""
     return allowed(
         slice(0, call.queries) if rows is None else rows,
         slice(0, call.keys),
@@ -74,9 +74,9 @@ def cut(mask: Tensor, rows: slice, columns: slice) -> Tensor:
 
 
 def bias(may: Tensor, attn_mask: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """What is added to the scores: a float mask's numbers, and -inf wherever `may` says no."""
+    """The additive mask: a float mask's numbers, and -inf wherever `may` is False."""
     if attn_mask is not None and attn_mask.dtype != torch.bool:
-        # The floor keeps an allowed entry from becoming a forbidden one by overflow.
+        # Clamped, so that an allowed entry does not become -inf by overflow.
         return attn_mask.to(dtype).clamp_min(torch.finfo(dtype).min).masked_fill(~may, -math.inf)
     return torch.zeros((), dtype=dtype, device=may.device).masked_fill(~may, -math.inf)
 
@@ -92,13 +92,13 @@ def own_entries(mask: Tensor, first_own: int, queries: int) -> Tensor:
 
 
 def row_shift(may: Tensor, numbers: Tensor, own: Tensor | None = None) -> Tensor:
-    """The greatest number of each row among the allowed entries and its own one, 0 where all are -inf: (..., rows, 1).
+    """The maximum of each row over the allowed entries and the own one, 0 where all are -inf: (..., rows, 1).
 
-    Taking it off the row changes no softmax, sparsemax or entmax, but keeps masks like finfo.min on a whole row from
-    swallowing the scores.
+    Subtracting it from the row does not change softmax, sparsemax or entmax, but keeps the digits of the scores in a
+    row where the mask is finfo.min throughout.
     """
     if 0 in (numbers.shape[-1], may.shape[-1]):
-        # Of no entries torch finds no greatest.
+        # torch has no maximum of an empty dimension.
         numbers, may = numbers.new_full((*numbers.shape[:-1], 1), -math.inf), may.new_ones(())
     greatest = numbers.detach().masked_fill(~may, -math.inf).amax(-1, keepdim=True)
     if own is not None:

@@ -1,4 +1,4 @@
-"""Ways from a row of scores to a row of weights. Softmax is the default; the source allows any other.
+"""Functions from a row of scores to a row of weights, for the reference: softmax, and others as source 000 allows.
 
 A normaliser maps scores (..., S) to weights (..., S) and gives 0 to a score of -inf.
 """
@@ -20,7 +20,7 @@ def sparsemax(scores: Tensor) -> Tensor:
     scores = scores - scores.amax(-1, keepdim=True).detach()
     ranked = scores.sort(dim=-1, descending=True).values
     count = torch.arange(1, scores.shape[-1] + 1, device=scores.device, dtype=scores.dtype)
-    # -inf scores are outside every support, but -inf - -inf would be NaN in the running sums.
+    # Scores of -inf never get weight; clamped, because -inf - -inf would be NaN in the cumulative sums.
     ranked = ranked.clamp_min(torch.finfo(scores.dtype).min / scores.shape[-1])
     thresholds = (ranked.cumsum(-1) - 1) / count
     size = (ranked > thresholds).sum(-1, keepdim=True).clamp_min(1)
@@ -31,7 +31,7 @@ def entmax15(scores: Tensor) -> Tensor:
     """Half way between softmax and sparsemax (Peters, Niculae & Martins 2019, alpha = 1.5), by its exact threshold."""
     halved = (scores - scores.amax(-1, keepdim=True).detach()) / 2
     ranked = halved.sort(dim=-1, descending=True).values
-    # No score further than 1 below the greatest can have weight: a floor of -2 only keeps the sums finite.
+    # No score more than 1 below the maximum gets weight, so the clamp changes nothing but keeps the sums finite.
     ranked = ranked.clamp_min(-2.0)
     count = torch.arange(1, scores.shape[-1] + 1, device=scores.device, dtype=scores.dtype)
     mean = ranked.cumsum(-1) / count
@@ -48,8 +48,7 @@ BY_NAME: dict[str, Normaliser] = {
     "entmax15": entmax15,
 }
 
-
-# Those that a number common to a whole row does not change.
+# Those that do not change when a constant is added to the whole row.
 SHIFT_FREE: tuple[Normaliser, ...] = (softmax, sparsemax, entmax15)
 
 

@@ -1,11 +1,11 @@
-"""torch.library definitions: attention with an own logit and an own value, as one op that torch.compile keeps whole.
+"""torch.library ops behind `shifted`: attention with an own logit and an own value, opaque to torch.compile.
 
     o_i = p_i v'_i + sum_{j != own(i)} p_ij v_j,   p = softmax of (l_i, scores of the others)
 
-The op takes the own *logit* l_i instead of the own key: q . k' and its gradients are formed outside, where a
-compiler can fuse them with whatever made q and k', and a masked diagonal is simply l_i = -inf. `attend_one_pass` is
-the same for self-attention without a mask where Triton runs, with q . k' inside. This file knows names, shapes and the
-gradients' bookkeeping; `lse_merge` and `triton/one_pass` bring the arithmetic.
+The op takes the own *logit* l_i instead of the own key: q . k' and its gradients are computed outside, where a
+compiler can fuse them with what produced q and k', and a masked diagonal is l_i = -inf. `attend_one_pass` is the same
+for self-attention without a mask where Triton runs, with q . k' inside. This file has the ops' names, shapes and
+autograd; the arithmetic is in `lse_merge` and `triton/one_pass`.
 """
 
 import torch
@@ -29,7 +29,7 @@ def attend_with_own(
     is_causal: bool,
     scale: float,
 ) -> tuple[Tensor, Tensor]:
-    """Output (B, Hq, T, D) and the log-sum-exp over all a row sees, itself included: (B, Hq, T)."""
+    """Output (B, Hq, T, D) and the log-sum-exp over all that a row sees, its own slot included: (B, Hq, T)."""
     pattern = lse_merge.Pattern(attn_mask, segment_ids, window, is_causal)
     return lse_merge.attend(query, key, value, own_logit, own_value, pattern, scale)
 
@@ -75,7 +75,7 @@ def _keep(ctx, inputs, output) -> None:  # noqa: ANN001
     *tensors, window, is_causal, scale = inputs
     ctx.save_for_backward(*tensors, *output)
     ctx.options = window, is_causal, scale
-    # The log-sum-exp is a by-product; nothing may be trained through it.
+    # The log-sum-exp has no gradient.
     ctx.mark_non_differentiable(output[1])
 
 
@@ -91,7 +91,7 @@ attend_with_own.register_autograd(_backward, setup_context=_keep)
 def attend_one_pass(
     query: Tensor, key: Tensor, value: Tensor, self_key: Tensor, self_value: Tensor, is_causal: bool, scale: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Output (B, Hq, T, D) of split attention with S = T, and what backward needs: see `triton/one_pass`."""
+    """Output (B, Hq, T, D) of split attention with S = T, and two tensors for backward: see `triton/one_pass`."""
     from twofold.kernels.triton import one_pass
 
     with torch.cuda.device_of(query):

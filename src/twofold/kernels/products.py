@@ -1,7 +1,7 @@
-"""Few tokens times several weights in one launch: the projections of one step of generation.
+"""Few tokens times several weight matrices in one launch: the projections of one step of generation.
 
-There a product is as fast as its weights can be read, and five launches cost more than the reading. This file says when
-the kernel serves and defines the torch.library op, which has no gradients; the kernel is in `triton/products`.
+Such a product takes as long as reading its weights, and five launches cost more than that. This file says when the
+kernel serves and defines the torch.library op, which has no gradients; the kernel is in `triton/products`.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from torch import Tensor
 from twofold.kernels import fused
 from twofold.kernels.checks import have_tangents
 
-# Tokens up to which all programs can hold all of them at once.
+# The most tokens that every program can hold at once.
 MOST_TOKENS = 64
-# Weights of one launch: those of a query, a key, a value, and the own key and value.
+# The weights of one launch: query, key, value, own key and own value.
 MOST_WEIGHTS = 5
 DTYPES = (torch.bfloat16, torch.float16)
 
@@ -35,7 +35,7 @@ def serves(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> bo
 
 @torch.library.custom_op("twofold::products", mutates_args=())
 def products(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> list[Tensor]:
-    """x (..., K) times each of the weights (N, K), transposed: tensors (..., N). `biases`: one a weight, or none."""
+    """x (..., K) times each weight (N, K) transposed: tensors (..., N). `biases`: one per weight, or an empty list."""
     from twofold.kernels.triton import products as kernels
 
     with torch.cuda.device_of(x):

@@ -2,8 +2,8 @@
 
     x -> rotate(gain * x / rms(x))
 
-A compiler makes several kernels of this, each far from the speed of its bytes (LOG.md). This file says when the kernel
-serves and defines the torch.library op; the kernels are in `triton/qk_norm_rotary`.
+torch.compile makes several kernels of this, each far slower than its memory traffic (LOG.md). This file says when the
+kernel serves and defines the torch.library op; the kernels are in `triton/qk_norm_rotary`.
 """
 
 import torch
@@ -44,7 +44,7 @@ def qk_norm_rotary(
     sin: Tensor,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Of query (B, Hq, T, D), key and self_key (B, Hkv, T, D); an empty tensor if self_key is None.
+    """query (B, Hq, T, D), key and self_key (B, Hkv, T, D), normalised and rotated; empty if self_key is None.
 
     Without gains nothing is normalised. cos and sin: (..., T, D), as a `RotaryTable` holds them.
     """

@@ -1,7 +1,7 @@
 """The specification: split attention as it is defined, eager, on any device, in any float dtype, any normaliser.
 
 Every other backend is tested against this file in float64; none imports it. Half-precision inputs are computed in
-float32 and rounded once at the end. It holds all T x S weights, so it is no way to run long sequences.
+float32 and rounded once at the end. It holds all T x S weights, so it does not suit long sequences.
 """
 
 from typing import Unpack
@@ -15,7 +15,7 @@ from twofold.kernels import autocast, masks
 from twofold.kernels.checks import Call, Options, check
 from twofold.kernels.normalisers import SHIFT_FREE, Normaliser, normaliser_of
 
-# self_weight looks at this many rows at a time, so its memory grows with S, not with T x S.
+# self_weight computes this many rows at a time, so its memory grows with S, not with T x S.
 ROWS_AT_ONCE = 128
 
 
@@ -54,12 +54,12 @@ def forward(call: Call, normaliser: str | Normaliser = "softmax") -> Tensor:
 
 
 def weights(call: Call, normaliser: str | Normaliser = "softmax") -> Tensor:
-    """(B, Hq, T, S): what multiplies the values; column S - T + i of row i multiplies the token's own one."""
+    """(B, Hq, T, S): the factors of the values; column S - T + i of row i multiplies the token's own value."""
     return _weights(call, slice(0, call.queries), normaliser_of(normaliser)).to(call.query.dtype)
 
 
 def self_weight(call: Call) -> Tensor:
-    """(B, Hq, T): what each token keeps of itself, block of rows by block of rows."""
+    """(B, Hq, T): the weight of each token's own slot, computed block of rows by block of rows."""
 
     def own_weights(rows: slice) -> Tensor:
         # A copy: a view would keep the whole block alive.
@@ -68,12 +68,12 @@ def self_weight(call: Call) -> Tensor:
     T = call.queries
     starts = range(0, T, ROWS_AT_ONCE)
     blocks = [slice(start, min(start + ROWS_AT_ONCE, T)) for start in starts]
-    # Inside torch.func nothing can be computed twice.
+    # Checkpointing does not work inside torch.func.
     if torch.is_grad_enabled() and not call.is_transformed:
-        found = [checkpoint(own_weights, rows, use_reentrant=False) for rows in blocks]
+        parts = [checkpoint(own_weights, rows, use_reentrant=False) for rows in blocks]
     else:
-        found = [own_weights(rows) for rows in blocks]
-    return torch.cat(found, dim=-1).to(call.query.dtype) if found else call.query.sum(-1)
+        parts = [own_weights(rows) for rows in blocks]
+    return torch.cat(parts, dim=-1).to(call.query.dtype) if parts else call.query.sum(-1)
 
 
 def _weights(call: Call, rows: slice, normalise: Normaliser) -> Tensor:
@@ -84,8 +84,8 @@ def _weights(call: Call, rows: slice, normalise: Normaliser) -> Tensor:
         scores = torch.where(_is_own(call, rows), own[..., None], scores)
     if call.softcap is not None:
         scores = torch.tanh(scores / call.softcap) * call.softcap
-    found = normalise(scores) if not call.is_masked else _masked(call, rows, scores, normalise)
-    return dropout(found, call.dropout_p) if call.dropout_p else found
+    weights = normalise(scores) if not call.is_masked else _masked(call, rows, scores, normalise)
+    return dropout(weights, call.dropout_p) if call.dropout_p else weights
 
 
 def _masked(call: Call, rows: slice, scores: Tensor, normalise: Normaliser) -> Tensor:
@@ -94,7 +94,7 @@ def _masked(call: Call, rows: slice, scores: Tensor, normalise: Normaliser) -> T
     if mask is not None and mask.dtype != torch.bool and normalise in SHIFT_FREE:
         mask = mask.to(scores.dtype)
         mask = mask - masks.row_shift(may, mask)
-    # A row that may see nothing would be 0/0: normalise it as if it saw all, then take its weights away.
+    # A row that may see nothing would be 0/0: normalise it as if it saw everything, then set its weights to 0.
     empty = ~may.any(-1, keepdim=True)
     scores = (scores + masks.bias(may, mask, scores.dtype)).masked_fill(empty, 0.0)
     return normalise(scores).masked_fill(empty, 0.0)
@@ -117,5 +117,5 @@ def _exact(tensor: Tensor) -> Tensor:
 
 
 def _heads(tensor: Tensor, call: Call) -> Tensor:
-    """Key/value heads, exact, once per query head."""
+    """Key/value heads, exact, repeated for every query head that shares them."""
     return _exact(tensor) if call.groups == 1 else _exact(tensor).repeat_interleave(call.groups, dim=1)

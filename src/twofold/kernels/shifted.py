@@ -1,6 +1,6 @@
-"""Split attention on the device's own flash attention: attend to the others, merge the own slot by log-sum-exp.
+"""Split attention by the library's flash attention over the others, merged with the own slot by log-sum-exp.
 
-This file says which calls can be served and forms the own logit; `ops` has the ops, `lse_merge` the arithmetic of
+This file says which calls it serves and computes the own logit; `ops` has the ops, `lse_merge` the arithmetic of
 the general one and `triton/one_pass` that of plain self-attention on GPUs. Linear memory, and the cost of the library's
 own attention plus O(T D).
 """
@@ -31,16 +31,16 @@ def why_not(call: Call) -> str | None:
         return f"the library's flash attention needs values as wide as keys ({D}), got {call.value.shape[-1]}"
     if call.attn_mask is not None and call.attn_mask.requires_grad:
         return "attn_mask requires a gradient, which flash attention does not give"
-    found = library.library_of(device)
-    if found is None:
+    kernel = library.library_of(device)
+    if kernel is None:
         return f"torch brings no flash attention with a log-sum-exp for {device.type}"
-    if not library.takes_bias(found):
+    if not library.takes_bias(kernel):
         if call.has_pattern:
-            return f"{found} takes no mask, so neither attn_mask, segment_ids nor window"
+            return f"{kernel} takes no mask, so neither attn_mask, segment_ids nor window"
         if call.query.dtype not in (torch.bfloat16, torch.float16):
-            return f"{found} needs bfloat16 or float16, got {call.query.dtype}"
-        if D % 8 or D > 256 or (found == "cudnn" and D > 128):
-            return f"{found} needs a head width that is a multiple of 8, at most 128 (flash: 256), got {D}"
+            return f"{kernel} needs bfloat16 or float16, got {call.query.dtype}"
+        if D % 8 or D > 256 or (kernel == "cudnn" and D > 128):
+            return f"{kernel} needs a head width that is a multiple of 8, at most 128 (flash: 256), got {D}"
     return None
 
 
@@ -66,7 +66,7 @@ def forward(call: Call) -> Tensor:
 
 
 def is_one_pass(call: Call) -> bool:
-    """Whether one library call and one pass over its output do it all: plain self-attention where Triton runs."""
+    """Whether one library call and one pass over its output suffice: plain self-attention where Triton runs."""
     if not (call.query.is_cuda and call.is_plain and call.queries > 1 and fused.why_not(call) is None):
         return False
     return call.is_causal or cudnn.why_not(call.query.device) is None

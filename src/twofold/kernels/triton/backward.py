@@ -1,8 +1,8 @@
-"""The backward kernels: one walks along rows (gradients of queries and, without groups, of everything own), one along
-columns (keys and values), and with grouped heads a third adds up what is own.
+"""The backward kernels: one per tile of rows (gradients of queries and, without groups, of own keys and values), one per
+tile of columns (keys and values), and with grouped heads a third for own keys and values.
 
-None needs atomics, so ten runs give ten equal answers. With the final softmax every weight p is known at once, and
-ds = p (kept * do . v - delta) with delta = do . o; the rows kernel computes delta and leaves it to the other.
+None needs atomics, so results are deterministic. With the final softmax every weight p is known at once, and
+ds = p (kept * do . v - delta) with delta = do . o; the rows kernel computes delta and stores it for the other.
 """
 
 import triton

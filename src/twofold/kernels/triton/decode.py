@@ -19,11 +19,11 @@ from twofold.kernels.triton.tiles import LOG2E
 
 # Warps and stages of the first kernel.
 WARPS, STAGES = 4, 2
-# Programs that fill a GPU, and those that do so many times over, so that it is no loss if the last ones are few; and the
-# most columns that a program should go through alone, before and after that many.
+# Programs that fill a GPU once, and many times over, where a last incomplete wave costs little; and the most columns per
+# program below and above that many.
 PROGRAMS, MANY = 528, 12 * 528
 LONG, LONGEST = 1024, 2048
-# Columns of a tile: more at once where a program has a long way to go, if heads are narrow.
+# Columns of a tile: the wide one for narrow heads where a program has many columns.
 COLUMNS, WIDE_COLUMNS, LONG_WAY = 64, 128, 640
 
 
@@ -63,7 +63,7 @@ def parts_kernel(
             seen &= tl.load(p_mask + batch * s_mask_b + columns.to(tl.int64) * s_mask_t, mask=seen, other=0) != 0
         scores = tl.where(seen[None, :], scores, float("-inf"))
         risen = tl.maximum(greatest, tl.max(scores, 1))
-        # Nothing may have been seen so far.
+        # Possibly nothing has been seen yet.
         level = tl.where(risen == float("-inf"), 0.0, risen)
         weights, kept = tl.exp2(scores - level[:, None]), tl.exp2(greatest - level)
         total = total * kept + tl.sum(weights, 1)
@@ -118,7 +118,7 @@ def join_kernel(
 
 
 def cut(length: int, heads: int, width: int) -> tuple[int, int]:
-    """Parts of a past of so many slots, for so many key heads in all, and columns of a tile (H200, LOG.md)."""
+    """How many parts to cut a past of `length` slots into, for `heads` key heads in all, and a tile's columns (LOG.md)."""
     few, many = triton.cdiv(PROGRAMS, heads), triton.cdiv(MANY, heads)
     wanted = max(few, min(triton.cdiv(length, LONG), many), triton.cdiv(length, LONGEST))
     share = triton.cdiv(length, wanted)
@@ -144,13 +144,13 @@ def step(
     query, self_key, self_value = map(unit_stride, (query, self_key, self_value))
     B, H, _, D = query.shape
     kv_heads = key_cache.shape[1]
-    # A length on the device may be anything up to the whole cache.
+    # The value of a length on the device is not known here: assume the whole cache.
     longest = key_cache.shape[2] if isinstance(length, Tensor) else length
     parts, columns = cut(longest, B * kv_heads, D)
     outs, greatest, total = (
         torch.empty((B, H, parts, *rest), dtype=torch.float32, device=query.device) for rest in ((D,), (), ())
     )
-    # A kernel never looks behind the stand-in for what is not there.
+    # An absent counter or mask is replaced by the query, which the kernel does not read in its place.
     counter, number = (length, 0) if isinstance(length, Tensor) else (query, length)
     mask, mask_strides = query, (0, 0)
     if attn_mask is not None:
@@ -182,5 +182,5 @@ def step(
 
 
 def _can_overlap(device: torch.device) -> bool:
-    """Whether a kernel may be launched before the one that it depends on is done."""
+    """Whether a kernel may be launched before the one it depends on has finished."""
     return device.type == "cuda" and torch.version.hip is None and torch.cuda.get_device_capability(device)[0] >= 9

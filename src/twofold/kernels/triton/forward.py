@@ -1,7 +1,7 @@
 """The forward kernel: an ordinary flash loop whose running softmax starts at the own slot.
 
-A program holds ROWS queries of one head: greatest score m = own score, sum l = 1, output = own value; then it walks over
-the other keys. Unless attn_mask hides the own slot no row is ever empty, and nothing is merged afterwards.
+A program holds ROWS queries of one head: greatest score m = own score, sum l = 1, output = own value; then it loops
+over the other keys. Unless attn_mask hides the own slot no row is ever empty, and nothing is merged afterwards.
 """
 
 import triton
@@ -28,9 +28,10 @@ def _walk(
     IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
     SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Take the keys and values from start to stop into the running softmax. MASKED: some pairs may not meet.
+    """Add the keys and values from start to stop to the running softmax. MASKED: some pairs are hidden.
 
-    From gap_at on, `gap` columns lie between: one loop to the left and right of the own slots keeps its pipeline full.
+    From gap_at on, `gap` columns are skipped: a single loop over the columns left and right of the own slots keeps its
+    pipeline full.
     """
     for step in range(start, stop, COLUMNS):
         first = step if MASKED else tl.where(step < gap_at, step, step + gap)
@@ -77,7 +78,7 @@ def forward_kernel(
     WHOLE: tl.constexpr, IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr, MASK: tl.constexpr,
     SOFTCAP: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    # Late rows of a causal call have the most to do: start with them.
+    # The last rows of a causal call have the most work: start with them.
     block = tl.num_programs(0) - 1 - tl.program_id(0) if IS_CAUSAL else tl.program_id(0)
     batch, head = (tl.program_id(1) // H).to(tl.int64), (tl.program_id(1) % H).to(tl.int64)
     kv_head = head // GROUPS
@@ -136,7 +137,7 @@ def forward_kernel(
     if DROPOUT:
         out = out * kept(seed, rows, rows + first_own, S, dropout)[:, None]
 
-    # Between near and far lie the blocks that hold own slots; outside them, without masks, every pair may meet.
+    # Blocks with own slots lie between near and far; outside them, without masks, nothing is hidden.
     ALL_MASKED: tl.constexpr = WINDOW or SEGMENTS or MASK != "none"
     near, far = left, right
     whole = right

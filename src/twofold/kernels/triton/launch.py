@@ -19,7 +19,7 @@ class Tiles(NamedTuple):
     stages: int
 
 
-# The fastest of three sweeps on an H200 in bfloat16 (LOG.md), D = 64 and 128; the rest are guesses that fit.
+# The fastest of three sweeps on an H200 in bfloat16 (LOG.md) for D = 64 and 128; the others are guesses that fit the chip.
 
 
 def forward_tiles(width: int, dtype: torch.dtype, is_causal: bool) -> Tiles:
@@ -31,7 +31,7 @@ def forward_tiles(width: int, dtype: torch.dtype, is_causal: bool) -> Tiles:
 
 
 def rows_tiles(width: int, dtype: torch.dtype) -> Tiles:
-    """Of the backward kernel that walks along the columns of a tile of rows."""
+    """Of the backward kernel that loops over the columns for a tile of rows."""
     if dtype == torch.float32:
         return Tiles(32, 32, 4, 2)
     if width <= 64:
@@ -40,7 +40,7 @@ def rows_tiles(width: int, dtype: torch.dtype) -> Tiles:
 
 
 def columns_tiles(width: int, dtype: torch.dtype, is_causal: bool) -> Tiles:
-    """Of the backward kernel that walks along the rows of a tile of columns."""
+    """Of the backward kernel that loops over the rows for a tile of columns."""
     if dtype == torch.float32:
         return Tiles(32, 32, 4, 2)
     if width <= 64 or (width <= 128 and is_causal):
@@ -51,7 +51,7 @@ def columns_tiles(width: int, dtype: torch.dtype, is_causal: bool) -> Tiles:
 def attend(
     query: Tensor, key: Tensor, value: Tensor, self_key: Tensor, self_value: Tensor, options: KernelOptions
 ) -> tuple[Tensor, Tensor]:
-    """Output (B, Hq, T, D) and what backward needs of the softmax, `softmax_numbers` a row."""
+    """Output (B, Hq, T, D) and, for the backward pass, `softmax_numbers` per row."""
     query, key, value, self_key, self_value = map(unit_stride, (query, key, value, self_key, self_value))
     B, H, T, D = query.shape
     out = empty_heads(query)
@@ -112,7 +112,7 @@ def strides(*tensors: Tensor) -> list[int]:
 
 
 def _pointers(options: KernelOptions, stand_in: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Mask, segments and seed; a kernel never looks behind the stand-in for one that is not there."""
+    """Mask, segments and seed. An absent one is replaced by `stand_in`, which the kernel never reads."""
     mask = stand_in if options.attn_mask is None else options.attn_mask
     mask = mask.view(torch.uint8) if mask.dtype == torch.bool else mask
     segments = stand_in if options.segment_ids is None else options.segment_ids.contiguous()
@@ -120,7 +120,7 @@ def _pointers(options: KernelOptions, stand_in: Tensor) -> tuple[Tensor, Tensor,
 
 
 def _mask_strides(options: KernelOptions, query: Tensor, key: Tensor) -> tuple[int, ...]:
-    """Strides of the mask over (B, Hq, T, S), and from one of the softmax's numbers to the next."""
+    """Strides of the mask over (B, Hq, T, S), and from one of the stored numbers to the next."""
     if options.attn_mask is None:
         strides = (0, 0, 0, 0)
     else:
@@ -144,7 +144,7 @@ def _switches(options: KernelOptions, query: Tensor, key: Tensor, tiles: Tiles) 
         "EXACT_WIDTH": width == query.shape[-1],
         "ROWS": tiles.rows,
         "COLUMNS": tiles.columns,
-        # No tile is cut short, so that nothing has to be looked at row by row.
+        # Every tile is full, so that loads need no bounds.
         "WHOLE": query.shape[2] % tiles.rows == 0 and key.shape[2] % tiles.columns == 0,
         "IS_CAUSAL": options.is_causal,
         "WINDOW": options.window is not None,
@@ -152,7 +152,7 @@ def _switches(options: KernelOptions, query: Tensor, key: Tensor, tiles: Tiles) 
         "MASK": mask,
         "SOFTCAP": options.softcap is not None,
         "DROPOUT": options.dropout_p > 0,
-        # float32 means float32: no tf32 unless somebody asks for it.
+        # float32 means float32: no tf32.
         "PRECISION": "ieee",
         "num_warps": tiles.warps,
         "num_stages": tiles.stages,

@@ -1,4 +1,4 @@
-"""Kernels that make split attention of a library's attention over the others: one pass after it, forward and backward.
+"""Kernels that turn a library's attention over the others into split attention: one pass after it, forward and backward.
 
 FIRST is the first row that has others: 1 in the causal case, whose tensors from the library begin there, else 0. Rows of a
 (batch, head) are independent, so a kernel may write where it has read.

@@ -1,6 +1,6 @@
-"""Split attention on a library's attention over the others, with one pass of `merge`'s kernels after it.
+"""Split attention as a library's attention over the others and one pass of `merge`'s kernels after it.
 
-Ordinary causal attention of queries 1.. over all keys shows every token its strict past. The bidirectional case needs
+Ordinary causal attention of queries 1.. over all keys gives every token its strict past. The bidirectional case needs
 cuDNN's graphs: one that hides the diagonal or, for long sequences, the strict past and the strict future (queries ..T - 2
 over keys 1.. and all after them), which costs one more pass and skips half of the scores twice. Backward is given the
 *merged* output and log-sum-exp (DESIGN.md section 4), so the library's gradients of key and value are final, and that of
@@ -18,7 +18,7 @@ from twofold.kernels.library import aligned, empty_heads, library_for
 from twofold.kernels.triton.launch import strides
 from twofold.kernels.triton.merge import finish_kernel, merge_kernel
 
-# Rows a program holds, and its warps.
+# Rows and warps of a program.
 ROWS, WARPS = 32, 4
 # Tokens from which two triangles are faster than one square with a hidden diagonal (H200, bfloat16, LOG.md).
 TRIANGLES_FROM = 4096
@@ -83,7 +83,7 @@ def attend_backward(
         others, *rest = library.backward(
             library_for(query), grad_rows, rows, key, value, None, out_rows, lse, True, scale
         )
-        # As the op's fake kernel promises them to a compiler.
+        # In the layout that the op's fake kernel declares.
         grad_key, grad_value = (empty_heads(tensor).copy_(tensor) for tensor in rest)
     grad_self_key, grad_self_value = empty_heads(self_key), empty_heads(self_value)
     finish_kernel[(triton.cdiv(T, ROWS), B * key.shape[1])](
@@ -95,7 +95,7 @@ def attend_backward(
 
 
 def _has_cudnn(query: Tensor, is_causal: bool) -> bool:
-    """Whether cuDNN's graphs serve. Without them torch's own causal attention does, but for the causal case alone."""
+    """Whether cuDNN's graphs serve. Without them torch's attention serves the causal case only."""
     obstacle = cudnn.why_not(query.device)
     if obstacle is not None and not is_causal:
         raise RuntimeError(f'bidirectional attention by a library: {obstacle}; name backend="triton"')

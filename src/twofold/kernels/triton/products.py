@@ -1,4 +1,4 @@
-"""Several products of the same few rows in one launch; a program makes some columns of one of them."""
+"""Several products of the same few rows in one launch; a program computes some columns of one of them."""
 
 from collections.abc import Sequence
 
@@ -64,7 +64,7 @@ def forward(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> l
     widths = [weight.shape[0] for weight in weights]
     blocks = sum(triton.cdiv(width, COLUMNS) for width in widths)
     lacking = MOST_WEIGHTS - len(weights)
-    # A product that is not there is 0 wide and never looked at.
+    # An absent product has width 0 and is never computed.
     stand_ins = [x] * lacking
     products_kernel[(blocks,)](
         x, *weights, *stand_ins, *(biases or [x] * len(weights)), *stand_ins, *out, *stand_ins, *widths, *[0] * lacking,

@@ -1,6 +1,6 @@
 """QK norm and rotary positions: one kernel for queries, keys and own keys, forward and backward.
 
-A program holds TOKENS tokens and goes through HEADS heads of them. The two halves of a head are separate tiles, since a
+A program holds TOKENS tokens and loops over HEADS heads of them. The two halves of a head are separate tiles, since a
 rotation mixes feature j with feature j + D/2.
 """
 
@@ -17,7 +17,7 @@ from twofold.kernels.triton.launch import strides
 # Elements of half a tile, a program's heads where there are many tokens, and the kernels' warps: the fastest of a sweep
 # (H200, bfloat16, LOG.md).
 ELEMENTS, HEADS, FORWARD_WARPS, BACKWARD_WARPS = 512, 8, 2, 1
-# Programs from which one goes through several heads rather than leaving them to others.
+# From this many programs on, one program loops over several heads.
 MANY = 64
 
 
@@ -218,7 +218,7 @@ def backward(
         **switches, num_warps=BACKWARD_WARPS,
     )  # fmt: skip
     query_shares = triton.cdiv(query.shape[1], switches["HEADS"])
-    # Along the memory first, which torch does well, then the few that are left.
+    # Along the contiguous dimension first, then the few that are left.
     of_gain = of_gain.sum(-1)
     of_gains = of_gain[:query_shares].sum(0), of_gain[query_shares:].sum(0)
     return out[0], out[1], key.new_empty(0) if self_key is None else out[2], *of_gains
@@ -237,12 +237,12 @@ def _launch(
 
 
 def _gains(query_gain: Tensor | None, key_gain: Tensor | None, stand_in: Tensor) -> list[Tensor]:
-    """A kernel that does not normalise never looks behind the stand-in."""
+    """The gains, or a stand-in for each that a kernel without norm never reads."""
     return [stand_in if gain is None else gain.contiguous() for gain in (query_gain, key_gain)]
 
 
 def _table(query: Tensor, cos: Tensor, sin: Tensor) -> tuple[Any, ...]:
-    """cos and sin as (B or 1, 1, T, D), dense along D and alike, and their strides along batch and tokens."""
+    """cos and sin as (B or 1, 1, T, D), dense along D and with equal strides, and those of batch and tokens."""
     cos, sin = (tensor.expand(query.shape[0], 1, *tensor.shape[-2:]) for tensor in (cos, sin))
     cos, sin = unit_stride(cos), unit_stride(sin)
     if cos.stride() != sin.stride():

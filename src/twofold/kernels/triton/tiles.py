@@ -1,6 +1,6 @@
-"""What forward and backward share on the device: the scores of a tile, who may see whom, and dropout.
+"""Device functions of forward and backward: loading and storing rows, scores of a tile, masks and dropout.
 
-The alphabet of these kernels: `p_` pointer, `s_` stride, `rows` and `columns` positions of queries and keys, `slots`
+Prefixes in these kernels: `p_` pointer, `s_` stride, `rows` and `columns` positions of queries and keys, `slots`
 the keys' positions that the rows own. Scores live in base 2, so exp2 and log2 replace exp and log.
 """
 
@@ -13,7 +13,7 @@ LN2 = tl.constexpr(0.6931471805599453)
 
 @triton.jit
 def _addresses(pointer, first, stride, COUNT: tl.constexpr, WIDTH: tl.constexpr):
-    """Of a tile: one far jump for its first row, then offsets that fit 32 bits and do not change from tile to tile."""
+    """Of a tile: a 64-bit offset for its first row, then 32-bit offsets that are the same in every tile."""
     d = tl.arange(0, WIDTH)
     return pointer + tl.cast(first, tl.int64) * stride + (tl.arange(0, COUNT)[:, None] * stride + d[None, :])
 
@@ -94,7 +94,7 @@ def mask_entries(p_mask, s_row, s_column, rows, columns, shift, T, S, MASK: tl.c
 def may_meet(
     rows, columns, p_segments, T, S, window, IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr
 ):
-    """Which queries may see which other keys, attn_mask aside; `rows` and `columns` broadcast, so a tile may lie either way."""
+    """Which queries may see which other keys, attn_mask aside; `rows` and `columns` broadcast, in either order."""
     slots = rows + (S - T)
     may = (columns != slots) & (columns < S) & (rows < T)
     if IS_CAUSAL:
@@ -126,9 +126,9 @@ def row_shift(
     left, right, rows, p_mask, s_mask_row, s_mask_column, p_segments, T, S, window,
     COLUMNS: tl.constexpr, IS_CAUSAL: tl.constexpr, WINDOW: tl.constexpr, SEGMENTS: tl.constexpr,
 ):  # fmt: skip
-    """The greatest number of a float mask that each row meets, its own one included; 0 where all are -inf.
+    """The maximum of a float mask over what each row may see, the own entry included; 0 where all are -inf.
 
-    Taking it off changes no softmax, but keeps a row of finfo.min from swallowing its scores.
+    Subtracting it does not change softmax, but keeps the digits of scores in a row of finfo.min.
     """
     greatest = mask_numbers(p_mask, s_mask_row, s_mask_column, rows, rows + (S - T), T, S)
     for first in range(left, right, COLUMNS):
@@ -141,7 +141,7 @@ def row_shift(
 
 @triton.jit
 def kept(seed, rows, columns, S, dropout):
-    """1 / (1 - dropout) for weights that stay, 0 for those that are dropped; the same whenever it is asked."""
+    """1 / (1 - dropout) for weights that stay, 0 for dropped ones; the same in every call with the same seed."""
     drawn = tl.rand(seed, rows * S + columns)
     return tl.where(drawn >= dropout, 1.0 / (1.0 - dropout), 0.0)
 
