@@ -16,8 +16,7 @@ import pytest
 
 from tests.lab import quick
 from twofold.cli import compare, main
-from twofold.cli.beside import BESIDE, Beside, parted
-from twofold.cli.watchers import Silent
+from twofold.cli.processes import BESIDE, Beside, Pool, parted
 from twofold.lab.arms import ARMS, Arm
 from twofold.lab.records import FILE, read_records
 from twofold.lab.registration import read_registration
@@ -98,11 +97,12 @@ def test_runs_report_and_progress(whole, data, tmp_path, capsys):
         assert f"\n  note: {departure}\n" in said.out
     assert said.out.endswith(f"{out}/report.html: 8 runs\n")
     lines = said.err.splitlines()
-    assert lines[0] == "grid standard, rate 0.001, seed 2, 512 tokens (4 of the grid to go)"
-    assert re.fullmatch(r"  nats_per_token \d\.\d{4}", lines[1])
-    assert re.fullmatch(r"grid split_kv, .* \(3 of the grid to go; all done in about \d+ s\)", lines[2])
-    assert re.fullmatch(r"final split_kv, .*, seed 1, .* \(1 of the final to go; all done in about \d+ s\)", lines[14])
-    assert len(lines) == 16
+    assert lines[0] == "compare: grid standard, rate 0.001, seed 2, 512 tokens (4 of the grid to go)"
+    assert re.fullmatch(r"compare:   nats_per_token \d\.\d{4}", lines[1])
+    assert re.fullmatch(r"compare: tokens 512 of 4,096  about \d+ s left", lines[2])
+    assert re.fullmatch(r"compare: grid split_kv, .* \(3 of the grid to go\)", lines[3])
+    assert re.fullmatch(r"compare: final split_kv, .*, seed 1, .* \(1 of the final to go\)", lines[-2])
+    assert sum("to go" in line for line in lines) == 8
     for name in ("report.html", "report.md"):
         assert "does better on lm?" in (out / name).read_text()
 
@@ -289,7 +289,10 @@ def test_a_process_beside_that_dies_is_told_of_and_its_runs_are_done(copy, data,
 
 
 def test_one_that_is_killed_is_told_of_once_and_none_goes_on_alone(monkeypatch, capsys):
-    monkeypatch.setattr("twofold.cli.beside._started", lambda words, number: subprocess.Popen(["sleep", "60"]))
+    def sleeping(self, words, environment, **options):
+        self.running.append(subprocess.Popen(["sleep", "60"]))
+
+    monkeypatch.setattr(Pool, "launch", sleeping)
     beside = Beside([], 2)
     beside.start()
     first, second = beside.running
@@ -345,10 +348,9 @@ def test_no_more_processes_than_runs(copy, data, monkeypatch):
 
 
 def test_a_process_whose_first_one_is_gone_begins_nothing():
-    watcher = Silent(parent=-1)
     with pytest.raises(SystemExit):
-        watcher.begins(None, [])
-    Silent(parent=os.getppid()).begins(None, [])
+        compare._check_parent(-1)
+    compare._check_parent(os.getppid())
 
 
 def test_one_that_starts_after_its_first_one_is_gone_does_nothing(copy, data):
@@ -363,7 +365,7 @@ def test_the_command_beside_names_its_first_one(monkeypatch):
     commands = []
     monkeypatch.setattr(subprocess, "Popen", lambda command, **options: commands.append(command))
     Beside(["lm", "--json"], 1).start()
-    parent, words = parted(commands[0][4:])
+    parent, words = parted(commands[0][5:])
     assert (parent, words) == (os.getpid(), ["lm", "--json"])
     assert parted(["lm"]) == (None, ["lm"])
 

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from tests.lab import quick
-from twofold.cli import beside, main
-from twofold.cli.beside import BESIDE, _gpus
-from twofold.cli.watchers import span
+from twofold.cli import main, processes
+from twofold.cli.processes import BESIDE
 from twofold.lab.arms import ARMS
 from twofold.lab.plan import read_plan
 from twofold.lab.trial import Laboratory
 from twofold.tasks import TASKS
 from twofold.tasks.runs import task_class
+from twofold.training.progress import span
 
 ROOT = Path(__file__).parents[2]
 
@@ -147,14 +147,14 @@ def test_gpus_are_those_that_the_user_left_visible(count, visible, found, monkey
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert _gpus() == found
+    assert processes._gpus() == found
 
 
 def test_processes_share_out_the_gpus(monkeypatch):
     started = []
-    monkeypatch.setattr(beside, "_gpus", lambda: ["3", "5"])
-    monkeypatch.setattr(beside.subprocess, "Popen", lambda command, env, **options: started.append(env))
-    beside.Beside(["lm"], 3).start()
+    monkeypatch.setattr(processes, "_gpus", lambda: ["3", "5"])
+    monkeypatch.setattr(processes.subprocess, "Popen", lambda command, env, **options: started.append(env))
+    processes.Beside(["lm"], 3).start()
     # The first process has the first of them.
     assert [env["CUDA_VISIBLE_DEVICES"] for env in started] == ["5", "3", "5"]
 

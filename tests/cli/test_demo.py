@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from twofold.cli import demo, main, trainings
+from twofold.cli import demo, main, processes
 from twofold.cli.demo import ARMS
 from twofold.report.comparison import compare
 from twofold.report.goals import goals_page
 from twofold.tasks.runs import VERSION
-from twofold.training import Settings, is_finished, read_metrics
+from twofold.training import Bar, Settings, is_finished, read_metrics
 
 HOSTILE = '<script>alert("1")</script> & <img src=x onerror=alert(2)>'
 # A goal may be called anything.
@@ -154,7 +154,7 @@ def test_called_again_it_uses_what_is_there(made, data, capsys, monkeypatch):
     def refused(*args):
         raise AssertionError("nothing is to be trained")
 
-    monkeypatch.setattr(trainings, "train_at_once", refused)
+    monkeypatch.setattr(processes, "train_at_once", refused)
     assert main(words(data, made)) == 0
     said = capsys.readouterr()
     assert "are trained already" in said.err
@@ -185,7 +185,7 @@ def test_a_run_that_was_killed_is_made_to_its_end(made, data, capsys):
         (["--epochs", "3"], "is another run (epochs must stay as it was"),
         (["--data", "elsewhere"], "elsewhere: no such"),
         (["--say", " "], "--say must say something"),
-        (["--epochs", "0"], "epochs must be above 0"),
+        (["--epochs", "0"], "epochs must be a number above 0"),
         (["--data", "elsewhere", "--force"], "elsewhere: no such"),
     ],
 )
@@ -230,17 +230,20 @@ def test_a_folder_that_is_no_run_is_left_alone(data, tmp_path, capsys):
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_progress_is_read_off_the_runs(made, terminal):
-    told = StringIO()
-    runs = [trainings.Training(arm, made / arm, []) for arm in ARMS]
-    watch = trainings.Watch(runs, 2, "exact_match", Console(file=told, force_terminal=terminal, width=120))
-    watch.look()
-    watch.look()
-    watch.close()
-    look = [line for line in read_metrics(made / "standard") if line["kind"] == "evaluation"][-1]
-    assert f"exact match on dev {look['exact_match']:.1f}" in told.getvalue()
-    assert "100%" in told.getvalue()
+    written = StringIO()
+    bars = Bar.side_by_side(ARMS, Console(file=written, force_terminal=terminal, width=120))
+    followers = [processes.Follower(made / arm, bar) for arm, bar in zip(ARMS, bars, strict=True)]
+    for follower in followers * 2:
+        follower.follow()
+    for bar in bars:
+        bar.finished()
+    evaluations = [line for line in read_metrics(made / "standard") if line["kind"] == "evaluation"]
+    assert f"exact_match {evaluations[-1]['exact_match']:.4g}" in written.getvalue()
+    steps = evaluations[-1]["step"]
+    assert (f"{steps}/{steps}" if terminal else f"standard: step {steps:,} of {steps:,}") in written.getvalue()
+    # The second time there was nothing new.
     if not terminal:
-        assert told.getvalue().count("standard") == 1
+        assert written.getvalue().count(f"standard: step {steps}  exact_match") == 1
 
 
 def test_what_would_be_done_is_told(made):
@@ -267,7 +270,7 @@ def test_a_long_utterance_is_cut_in_pictures_and_breaks_nothing(made):
 
 
 def training(name, data, folder, epochs):
-    return trainings.Training(
+    return processes.Training(
         name, folder, ["goals", "--out", str(folder), "--data", str(data), "--epochs", str(epochs)]
     )
 
@@ -280,7 +283,7 @@ def test_a_signal_ends_a_training_with_what_it_did_saved(data, tmp_path):
 
     asker = threading.Thread(target=ask, daemon=True)
     asker.start()
-    assert trainings.train_at_once([training("long", data, tmp_path / "long", 10_000)], None) == signal.SIGTERM
+    assert processes.train_at_once([training("long", data, tmp_path / "long", 10_000)], None) == signal.SIGTERM
     asker.join()
     assert not is_finished(tmp_path / "long")
     assert list((tmp_path / "long" / "checkpoints").glob("step-*"))
@@ -289,7 +292,7 @@ def test_a_signal_ends_a_training_with_what_it_did_saved(data, tmp_path):
 def test_where_one_fails_the_others_end_and_its_complaint_is_told(data, tmp_path):
     pair = [training("good", data, tmp_path / "good", 10_000), training("bad", "nowhere", tmp_path / "bad", 1)]
     with pytest.raises(ValueError, match=r"bad: .*nowhere"):
-        trainings.train_at_once(pair, None)
+        processes.train_at_once(pair, None)
     assert not is_finished(tmp_path / "good")
 
 

@@ -9,6 +9,7 @@ import pytest
 from twofold.cli import main, standard_input, warn
 from twofold.cli.arguments import parse
 from twofold.cli.predict import Predict
+from twofold.cli.processes import Pool
 
 LONG = "x" * 100_000
 
@@ -142,3 +143,12 @@ def test_numbers_that_would_overflow_are_refused_before_anything_begins(words, m
     assert main(words) == 2
     assert capsys.readouterr().err.startswith(message)
     assert not list(tmp_path.iterdir())
+
+
+def test_processes_import_nothing_of_the_working_folder(tmp_path, monkeypatch):
+    (tmp_path / "random.py").write_text("raise SystemExit(9)")
+    monkeypatch.chdir(tmp_path)
+    pool = Pool()
+    process = pool.launch(["--version"], {})
+    assert process.wait() == 0
+    pool.end()

@@ -1,6 +1,9 @@
 """Comparisons of a second: few characters, few steps, the smallest of models."""
 
+import re
+
 from twofold.lab.plan import Plan
+from twofold.training.progress import Silent
 
 SIZE = {"width": 16, "layers": 1, "heads": 2, "context_length": 16, "batch_size": 8, "evaluations": 2}
 # Steps of such a model see 8 times 16 tokens, every one of them, because the texts below are 28 batches.
@@ -61,18 +64,15 @@ def plan(**changes):
     return Plan(**told | changes)
 
 
-class Heard:
-    """A watcher that remembers."""
+class Heard(Silent):
+    """A progress that remembers which runs began, with `begins` called before each, and what else was noted."""
 
     def __init__(self):
-        self.begun, self.records, self.notes = [], [], []
+        self.begun, self.notes = [], []
 
-    def begins(self, key, left):
-        assert key in left
+    def begins(self, key):
         self.begun.append(key)
 
-    def ended(self, record):
-        self.records.append(record)
-
     def note(self, text):
-        self.notes.append(text)
+        if not re.match(r"(grid|final) .* to go\)$|  \w+ (diverged|\d)", text):
+            self.notes.append(text)

@@ -13,9 +13,8 @@ import tyro
 from twofold.checked import shown
 from twofold.cli import say, say_json, warn
 from twofold.cli.arguments import parse, value_of, with_choices
-from twofold.cli.beside import Beside, parted
 from twofold.cli.pool import pool
-from twofold.cli.watchers import Lines, Quiet, Silent
+from twofold.cli.processes import Beside, parted
 from twofold.lab.arm_table import TABLE
 from twofold.lab.run_options import RunOptions
 from twofold.tasks import TASKS
@@ -194,7 +193,8 @@ def _compare(
     from twofold.lab.registration import FILE, another_way, read_registration, register
     from twofold.lab.trial import Laboratory
     from twofold.tasks.runs import cut_note
-    from twofold.training import Stopped
+    from twofold.training import Bar, Stopped
+    from twofold.training.progress import Silent
 
     _check_free(chosen.out)
     is_fixed = (chosen.out / FILE).exists()
@@ -217,6 +217,7 @@ def _compare(
     torch.set_num_threads(max(1, torch.get_num_threads() // chosen.at_once))
     done = read_records(chosen.out / RECORDS)
     runs = len(plan.grid()) + len(plan.arms) * len(plan.seeds) * len(plan.budgets) - len(done)
+    progress = Silent() if parent or chosen.json else Bar("compare", unit="tokens")
     beside = Beside(words, 0 if parent else max(0, min(chosen.at_once, runs) - 1))
     try:
         # What has begun was found in order then, so that the others need not wait until it is looked through again.
@@ -228,16 +229,22 @@ def _compare(
         beside.start()
         if lab.splits.cut and not parent:
             warn(f"twofold: {cut_note(lab.splits)}")
-        watcher = Silent(parent) if parent else Quiet(beside) if chosen.json else Lines(beside, plan)
-        work(lab, chosen.out, watcher)
+        work(lab, chosen.out, progress, lambda key: _check_parent(parent) if parent else beside.tell())
     except Stopped as stop:
         if not parent:
             warn(f"twofold: stopped; what is finished is kept ({_again(task, chosen)} goes on)")
         return stop.exit_code
     finally:
+        progress.finished()
         beside.tell()
         beside.end()
     return 0 if parent else _told(chosen.out, as_json=chosen.json)
+
+
+def _check_parent(parent: int) -> None:
+    """Begin nothing once the process that started this one is gone."""
+    if os.getppid() != parent:
+        raise SystemExit(1)
 
 
 def _unknown_elsewhere(arms: Sequence[str], loaded: Collection[str]) -> list[str]:

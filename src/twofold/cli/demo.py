@@ -92,7 +92,7 @@ def run(words: Sequence[str]) -> int:
 
 def _train(chosen: Demo, console: Any) -> int:
     """See that both runs are there and finished. Returns the signal that came in between, or 0."""
-    from twofold.cli.trainings import Training, Watch, train_at_once
+    from twofold.cli.processes import Training, train_at_once
     from twofold.tasks.goals import Goals
     from twofold.training import Settings, is_finished
     from twofold.training.folder import check_folder
@@ -129,8 +129,7 @@ def _train(chosen: Demo, console: Any) -> int:
     report.unlink(missing_ok=True)
     what = "the embedded goals" if chosen.data is None else chosen.data
     _say(console, f"Training {' and '.join(ARMS)} on {what}, side by side, {settings.epochs:g} epochs each")
-    watch = None if console is None else Watch(trainings, settings.epochs, Goals.metric, console)
-    return train_at_once(trainings, watch)
+    return train_at_once(trainings, console)
 
 
 def _check_free(out: Path, folders: Iterable[Path]) -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from twofold.disk import taken
 from twofold.lab.plan import Plan
@@ -22,6 +22,7 @@ from twofold.lab.records import FILE as RECORDS
 from twofold.lab.records import Key, Record, append, read_records
 from twofold.lab.registration import counted, grid_of, made_otherwise
 from twofold.lab.trial import Laboratory
+from twofold.training.progress import Progress
 from twofold.training.stopping import Stopped, listening
 
 # Where runs are trained and claimed, inside the comparison's folder.
@@ -33,20 +34,12 @@ WAIT = 1.0
 Note = Callable[[str], None]
 
 
-class Watcher(Protocol):
-    """Told how a comparison goes."""
-
-    def begins(self, key: Key, left: Sequence[Key]) -> None:
-        """`left` are the runs of this phase that nobody has finished yet, this one among them."""
-
-    def ended(self, record: Record) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-
-def work(lab: Laboratory, folder: Path, watcher: Watcher) -> list[Record]:
+def work(
+    lab: Laboratory, folder: Path, progress: Progress, before_each: Callable[[Key], None] = lambda key: None
+) -> list[Record]:
     """Do runs of the plan until all are done, by this process or another. Returns all records.
 
+    `progress` is told how many tokens of all runs are done, and of every run; `before_each` is called before it begins.
     Raises Stopped after Ctrl-C or SIGTERM; the run that it came in is lost, unless it was at its end.
     """
     told: set[str] = set()
@@ -54,7 +47,7 @@ def work(lab: Laboratory, folder: Path, watcher: Watcher) -> list[Record]:
     def note(text: str) -> None:
         if text not in told:
             told.add(text)
-            watcher.note(text)
+            progress.note(text)
 
     with listening() as wish:
         while True:
@@ -65,11 +58,13 @@ def work(lab: Laboratory, folder: Path, watcher: Watcher) -> list[Record]:
             left = remaining(lab.plan, records, note)
             if not left:
                 return records
-            if not _did_one(lab, folder, left, watcher):
+            if not _did_one(lab, folder, left, progress, before_each):
                 time.sleep(WAIT)
 
 
-def _did_one(lab: Laboratory, folder: Path, left: Sequence[Key], watcher: Watcher) -> bool:
+def _did_one(
+    lab: Laboratory, folder: Path, left: Sequence[Key], progress: Progress, before_each: Callable[[Key], None]
+) -> bool:
     """Do the first of these runs that is for this process to do; False where others are at them.
 
     Raises where nobody is, and none of them would pair with what was made already.
@@ -86,10 +81,14 @@ def _did_one(lab: Laboratory, folder: Path, left: Sequence[Key], watcher: Watche
             if why := _unlike_its_pair(lab, folder, key, left, newest):
                 refused.append(f"{key.arm} seed {key.seed} ({', '.join(why)}, now / then)")
                 continue
-            watcher.begins(key, left)
+            before_each(key)
+            progress.started(*_tokens(lab.plan, left))
+            run = f"{key.phase} {key.arm}, rate {key.lr:g}, seed {key.seed}, {key.budget:,} tokens"
+            progress.note(f"{run} ({len(left)} of the {key.phase} to go)")
             record = lab.run(key, folder / RUNS / _name(key))
             append(folder / RECORDS, record)
-            watcher.ended(record)
+            value = "diverged" if record.value is None else f"{record.value:.4f}"
+            progress.note(f"  {record.metric} {value}")
             return True
     if refused and not others_work:
         raise ValueError(
@@ -97,6 +96,14 @@ def _did_one(lab: Laboratory, folder: Path, left: Sequence[Key], watcher: Watche
             f"{refused[0]}; go on as those were made"
         )
     return False
+
+
+def _tokens(plan: Plan, left: Sequence[Key]) -> tuple[int, int]:
+    """Of all runs, and of those that are done; while the grid is made, what is compared is all to come."""
+    compared = sum(plan.budgets) * len(plan.seeds) * len(plan.arms)
+    total = sum(key.budget for key in plan.grid()) + compared
+    rest = sum(key.budget for key in left) + (compared if left[0].phase == "grid" else 0)
+    return total, total - rest
 
 
 def _unlike_its_pair(

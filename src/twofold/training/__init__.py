@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from twofold.training.packing import packed as packed
     from twofold.training.progress import Bar as Bar
     from twofold.training.progress import Progress as Progress
+    from twofold.training.progress import Step as Step
     from twofold.training.settings import Settings as Settings
     from twofold.training.stopping import Diverged as Diverged
     from twofold.training.stopping import Stopped as Stopped
@@ -27,6 +28,7 @@ _HOMES = {
     "Outcome": "loop",
     "Progress": "progress",
     "Settings": "settings",
+    "Step": "progress",
     "Diverged": "stopping",
     "Stopped": "stopping",
     "fit": "loop",
@@ -44,6 +46,7 @@ __all__ = [
     "Outcome",
     "Progress",
     "Settings",
+    "Step",
     "Stopped",
     "fit",
     "is_finished",

@@ -281,6 +281,7 @@ class _Run:
         self._read()
         step = Step(
             step=self.state.step,
+            total=self.total,
             epoch=epoch,
             learning_rate=rate(self.settings, self.state.step, self.total),
             tokens=self.state.tokens,
