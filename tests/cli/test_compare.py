@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -132,12 +133,25 @@ def test_it_goes_on_and_nothing_is_done_twice(command, copy, whole, data, capsys
     assert capsys.readouterr().err == ""
 
 
+def test_a_finished_look_around_takes_more_seeds(whole, data, tmp_path, capsys):
+    out = tmp_path / "lab"
+    shutil.copytree(whole, out)
+    assert main(words(data, out, seeds=4)) == 0
+    # The grid had seed 2, and stays as it was.
+    assert {record.seed for record in read_records(out / FILE) if record.phase == "final"} == {0, 1, 3, 4}
+    assert runs(out) == 12
+    assert main(words(data, out, seeds=4)) == 0
+    assert runs(out) == 12
+    assert main(words(data, out, seeds=3)) == 2
+    assert "has a plan of its own" in capsys.readouterr().err
+
+
 def test_register_then_run(data, tmp_path, capsys):
     plan, out = tmp_path / "plan.toml", tmp_path / "lab"
     plan.write_text(quick.TOML, encoding="utf-8")
     assert main(["compare", "--register", str(plan), "--out", str(out), "--data", str(data)]) == 0
     said = capsys.readouterr().out
-    assert "8 runs of the grid, then 16 to compare" in said
+    assert "16 runs of the grid, then 16 to compare" in said
     assert f"Next: twofold compare lm --out {out} --data {data}" in said
     # Again is no other plan.
     assert main(["compare", "lm", "--register", str(plan), "--out", str(out), "--json"]) == 0
@@ -147,7 +161,7 @@ def test_register_then_run(data, tmp_path, capsys):
     # Nothing is wrong but that two steps are too few to say which rate is best.
     why = "the best learning rate is at the edge of the grid, or level with it ("
     assert said.startswith(f"not judged: of split_kv against standard, {why}")
-    assert said.endswith("24 runs\n")
+    assert said.endswith("32 runs\n")
     departures = read_study(out).departures
     assert departures
     assert all("at the edge of the grid" in departure for departure in departures)

@@ -51,7 +51,7 @@ def test_help(capsys):
         ("width = 16", "width = 15", "plan.toml: width must be a multiple of heads (2), got 15"),
         ("width = 16", 'width = 16\ntokenization = "bpe"\nvocabulary = 50', "vocabulary must be at least 260 for bpe"),
         ("width = 16", "width = 16\nworkers = 2", "plan.toml: workers is not among"),
-        ("seeds = [0,", "grid_seeds = [7]\nseeds = [0,", "grid_seeds must be none of seeds"),
+        ("seeds = [0,", "grid_seeds = [7, 8]\nseeds = [0,", "grid_seeds must be none of seeds"),
         ("hypothesis", "hypnosis", "plan.toml: unknown field 'hypnosis'"),
     ],
 )

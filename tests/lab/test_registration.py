@@ -75,7 +75,7 @@ class TestPlan:
         assert found.end == 200
         assert found.primary == (("split_kv matched", "standard"),)
         assert (found.threshold, found.exploratory, found.size) == (0.05, False, {"layers": 4})
-        assert (found.grid_seeds, found.grid_budgets) == ((8,), (10, 200))
+        assert (found.grid_seeds, found.grid_budgets) == ((8, 9), (10, 200))
         assert Plan.from_json(json.loads(json.dumps(found.as_json()))) == found
 
     @pytest.mark.parametrize("name", re.findall(r"^(\w+) =", TOML.partition("[size]")[0], re.MULTILINE))
@@ -168,7 +168,7 @@ class TestPlan:
     def test_runs_of_a_plan(self):
         small = plan(seeds=(3, 1), budgets=(10, 20), lrs=RATES[:2], grid_budgets=[10])
         assert small.grid()[:3] == [Key("made up", "grid", arm, 4, RATES[0], 10) for arm in small.arms]
-        assert len(small.grid()) == 6
+        assert len(small.grid()) == 12
         rates = {(arm, budget): 1e-3 for arm in small.arms for budget in (10, 20)}
         assert len(small.finals(rates)) == 12
         assert small.finals(rates)[-1] == Key("made up", "final", small.arms[-1], 1, 1e-3, 20)
@@ -237,6 +237,28 @@ class TestRegister:
             read_registration(tmp_path)
 
 
+class TestMoreSeeds:
+    def test_a_look_around_takes_more_and_keeps_its_date_and_grid(self, tmp_path):
+        few, many = (plan(seeds=tuple(range(count)), exploratory=True) for count in (3, 6))
+        before = register(few, tmp_path)
+        wider = few.widened_like(many)
+        # The grid has seed 3.
+        assert (wider.seeds, wider.grid_seeds) == ((0, 1, 2, 4, 5, 6), (3,))
+        found = register(wider, tmp_path)
+        assert (found.plan, found.registered) == (wider, before.registered)
+        # The same command again.
+        assert found.plan.widened_like(many) == found.plan
+
+    def test_what_claims_something_takes_none(self):
+        assert plan().widened_like(plan(seeds=tuple(range(12)))) is None
+        assert plan().widened_like(plan()) == plan()
+
+    def test_neither_fewer_nor_anything_else(self):
+        three = plan(seeds=(0, 1, 2), exploratory=True)
+        assert three.widened_like(plan(seeds=(0, 1), exploratory=True)) is None
+        assert three.widened_like(plan(seeds=(0, 1, 2, 3), lrs=(1e-3,), exploratory=True)) is None
+
+
 class TestFollowed:
     def departures(self, records, asked=None, **options):
         return followed(registered(asked or plan(), **options), records)
@@ -246,13 +268,13 @@ class TestFollowed:
 
     def test_runs_that_are_missing(self):
         whole = records(plan())
-        assert len(whole) == 3 * 4 * 3 + 3 * 8 * 3
+        assert len(whole) == 2 * 3 * 4 * 3 + 3 * 8 * 3
         (said,) = self.departures(whole[:-4])
-        assert said.startswith("4 of 108 runs are missing: final exclusive seed 7 lr 0.002 at 20,000,000 tokens; ")
+        assert said.startswith("4 of 144 runs are missing: final exclusive seed 7 lr 0.002 at 20,000,000 tokens; ")
         assert said.endswith(" and 1 more")
         (nothing,) = self.departures([])
         # Without a grid no rate is known.
-        assert nothing.startswith("108 of 108 runs are missing: final exclusive seed 0 at 1,000,000 tokens; ")
+        assert nothing.startswith("144 of 144 runs are missing: final exclusive seed 0 at 1,000,000 tokens; ")
 
     def test_an_arm_that_diverges_at_every_rate_of_one_budget_is_told_and_not_waited_for(self):
         asked = plan(grid_budgets=BUDGETS[:2])
@@ -283,13 +305,14 @@ class TestFollowed:
     def test_a_seed_that_is_compared_chooses_no_rate(self):
         """However good it is at the highest rate."""
         best = {"seed": 0, "value": 0.0, "curve": ()}
-        added = [replace(one, **best) for one in records(plan()) if (one.phase, one.lr) == ("grid", 4e-3)]
+        tried = [one for one in records(plan()) if (one.phase, one.lr, one.seed) == ("grid", 4e-3, 8)]
+        added = [replace(one, **best) for one in tried]
         (said,) = self.departures([*records(plan()), *added])
         assert said.startswith("9 runs were not planned: grid exclusive seed 0 lr 0.004 at 1,000,000 tokens; ")
         assert counted(plan(), [*records(plan()), *added]) == records(plan())
         # Another seed that was added to the grid does.
-        more = [replace(one, seed=9) for one in added]
-        assert len(counted(plan(), [*records(plan()), *more])) == 3 * 4 * 3 + len(more)
+        more = [replace(one, seed=10) for one in added]
+        assert len(counted(plan(), [*records(plan()), *more])) == 2 * 3 * 4 * 3 + len(more)
 
     def test_another_rate_than_the_best(self):
         whole = records(plan())
@@ -312,7 +335,7 @@ class TestFollowed:
     def test_registered_too_late(self):
         (said,) = self.departures(records(plan()), date="2026-11-21T00:00:00+00:00")
         assert said.startswith(
-            "108 runs began before the plan was registered, 2026-11-21 00:00 UTC: grid standard seed 8"
+            "144 runs began before the plan was registered, 2026-11-21 00:00 UTC: grid standard seed 8"
         )
 
     @pytest.mark.parametrize("name", ["date", "commit", "data"])
@@ -320,14 +343,14 @@ class TestFollowed:
         without = {one: told for one, told in ENVIRONMENT.items() if one != name}
         (said,) = self.departures([replace(one, environment=without) for one in records(plan())])
         assert said.startswith(
-            "108 runs do not say their date, commit or data: "
+            "144 runs do not say their date, commit or data: "
             f"grid standard seed 8 lr 0.0005 at 1,000,000 tokens lacks {name}; "
         )
 
     def test_a_date_that_is_none_and_a_commit_of_no_repository(self):
         odd = [replace(one, environment=ENVIRONMENT | {"date": "yesterday"}) for one in records(plan())]
         (said,) = self.departures(odd)
-        assert said.startswith("108 runs do not say their date")
+        assert said.startswith("144 runs do not say their date")
         installed = [replace(one, environment=ENVIRONMENT | {"commit": None}) for one in records(plan())]
         assert self.departures(installed) == []
 

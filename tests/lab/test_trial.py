@@ -70,6 +70,10 @@ def test_a_record_is_complete(run, lab):
     assert [len(weights.layers) for weights in record.self_weights] == [1] * len(record.curve)
     assert 0 < record.uniform_self_weight < 1
     assert record.test > 0
+    # What every text, or piece of one, adds to the two scores; here there is one.
+    for sums, score in ((record.texts, record.value), (record.test_texts, record.test)):
+        assert len(sums.parts) == len(sums.wholes) == 1
+        assert sums.score == pytest.approx(score, rel=1e-5)
     environment = record.environment
     assert environment["data"] == lab.data
     assert {"date", "commit", "torch", "cpu", "threads", "runs_at_once"} <= environment.keys()
@@ -105,7 +109,7 @@ def test_lengths_that_a_model_cannot_read_are_found_before_the_first_run(changes
 def test_a_run_of_the_grid_is_the_same_without_what_the_grid_does_not_need(run):
     grid, final = run(phase="grid"), run()
     assert grid.value == final.value
-    assert (grid.self_weights, grid.test) == ((), None)
+    assert (grid.self_weights, grid.test, grid.texts) == ((), None, None)
 
 
 def test_the_same_key_gives_the_same_bits(run, lab, tmp_path):

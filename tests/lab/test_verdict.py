@@ -4,13 +4,14 @@ import math
 import re
 from dataclasses import replace
 from datetime import datetime, timedelta
+from statistics import stdev
 
 import pytest
 
 from tests.lab.made_up import ARMS, BUDGETS, ENVIRONMENT, plan, record, records
 from twofold.lab.comparisons import compared
 from twofold.lab.schedules import Clock
-from twofold.lab.statistics import Estimate, holm, sign_flip_p, smallest_detectable, t_interval
+from twofold.lab.statistics import Estimate, holm, pairs_needed, sign_flip_p, smallest_detectable, t_interval
 from twofold.lab.verdict import Word, interval_text, judged, number, overview, share
 
 SPLIT = "split_kv matched"
@@ -70,9 +71,9 @@ class TestWords:
         assert verdict(upside, runs(CLEAR, sign=-1.0)).word is Word.BETTER
         assert verdict(upside, runs(CLEAR)).word is Word.WORSE
 
-    def test_no_difference_found_says_what_could_have_been_seen(self):
+    def test_undecided_says_what_could_have_been_seen(self):
         found = verdict(one_budget(), runs(VAGUE))
-        assert found.word is Word.NO_DIFFERENCE
+        assert found.word is Word.UNDECIDED
         assert "p = " in found.sentence
         assert (
             f"a true difference of {number(smallest_detectable(VAGUE))} would have been seen in 80 %" in found.sentence
@@ -92,7 +93,19 @@ class TestWords:
         assert t_interval(differences).excludes(0.0) != (sign_flip_p(differences) <= 0.05)
         for sign in (1.0, -1.0):
             found = verdict(one_budget(), runs([sign * one for one in differences]))
-            assert found.word is Word.NO_DIFFERENCE
+            assert found.word is Word.UNDECIDED
+
+    def test_no_difference_is_found_only_within_a_bound_fixed_beforehand(self):
+        reach = max(map(abs, (t_interval(VAGUE).low, t_interval(VAGUE).high)))
+        assert verdict(one_budget(bound=1.01 * reach), runs(VAGUE)).word is Word.NO_DIFFERENCE
+        assert verdict(one_budget(bound=0.99 * reach), runs(VAGUE)).word is Word.UNDECIDED
+        # What is clear is called so, however small.
+        assert verdict(one_budget(bound=1.0), runs(CLEAR)).word is Word.BETTER
+
+    def test_undecided_says_how_many_pairs_would_do(self):
+        found = verdict(one_budget(bound=0.02), runs(VAGUE))
+        needed = pairs_needed(stdev(VAGUE), 0.02)
+        assert found.sentence.endswith(f", and it would take {needed} pairs to see one of 0.0200.")
 
     def test_an_interval_that_touches_zero_does_not_exclude_it(self):
         assert not Estimate(0.1, 0.0, 0.2, 8).excludes(0.0)
@@ -101,7 +114,7 @@ class TestWords:
 
     def test_a_gain_that_the_clock_may_lose_is_not_better(self):
         found = verdict(one_budget(), runs(CLEAR, seconds=1.5))
-        assert found.word is Word.NO_DIFFERENCE
+        assert found.word is Word.BETTER_AT_TOKENS
         assert "below standard" in found.sentence
         assert found.sentence.endswith(
             ", but takes 150 % of its seconds for the same tokens, and whether a shorter run keeps it is unknown."
@@ -172,9 +185,8 @@ class TestWords:
     def test_a_rate_at_the_edge_of_the_grid_is_not_judged(self, arm):
         plan = one_budget()
         grid = [
-            record(name, 8, lr, 1000, "grid", value=2.0 + abs(lr - 1e-3), curve=())
-            for name in plan.arms
-            for lr in plan.lrs
+            record(key.arm, key.seed, key.lr, 1000, "grid", value=2.0 + abs(key.lr - 1e-3), curve=())
+            for key in plan.grid()
         ]
         assert verdict(plan, grid + runs(CLEAR)).word is Word.BETTER
         edge = [replace(one, value=1.9) if (one.arm, one.lr) == (arm, 5e-4) else one for one in grid]
@@ -197,19 +209,19 @@ class TestWords:
 
     def test_a_grid_that_one_arm_alone_was_given_more_of_is_not_judged(self):
         asked = one_budget()
-        more = [record(name, 8, 8e-3, 1000, "grid", value=5.0, curve=()) for name in asked.arms]
+        more = [record(name, seed, 8e-3, 1000, "grid", value=5.0, curve=()) for name in asked.arms for seed in (8, 9)]
         assert verdict(asked, [*grid(asked), *more, *runs(CLEAR)]).word is Word.BETTER
         for one in more:
             for added in (one, replace(one, lr=1e-3, budget=500)):
                 found = verdict(asked, [*grid(asked), added, *runs(CLEAR)])
-                why = f"the grid is another for each arm ({added.lr:g} seed 8)"
+                why = f"the grid is another for each arm ({added.lr:g} seed {added.seed})"
                 assert found.sentence.startswith(f"{UNJUDGED}{why}")
 
     def test_a_rate_that_was_tried_with_more_seeds_than_others_is_not_judged(self):
         """Seeds could be added to it until it is the best, or is not."""
         asked, whole = one_budget(), [*grid(one_budget()), *runs(CLEAR)]
         more = [
-            [record(name, 9, lr, 1000, "grid", value=3.0 + (lr != 1e-3), curve=()) for name in asked.arms]
+            [record(name, 10, lr, 1000, "grid", value=3.0 + (lr != 1e-3), curve=()) for name in asked.arms]
             for lr in asked.lrs
         ]
         found = verdict(asked, [*whole, *more[0]])
@@ -312,13 +324,13 @@ class TestWords:
 
     def test_no_difference_at_all(self):
         found = verdict(one_budget(), runs([0.0] * 8))
-        assert found.word is Word.NO_DIFFERENCE
+        assert found.word is Word.UNDECIDED
         assert "ends level with standard" in found.sentence
         assert "p = 1.00)" in found.sentence
 
     def test_what_differs_in_its_last_bits_does_not_differ(self):
         found = verdict(one_budget(), runs([-4.5e-13] * 8))
-        assert found.word is Word.NO_DIFFERENCE
+        assert found.word is Word.UNDECIDED
         assert "ends level with standard" in found.sentence
 
 
@@ -347,7 +359,7 @@ class TestHolm:
         assert first.difference == t_interval(first.pairs.differences, 0.95)
         assert "p = 0.0156 after Holm" in judged(both, first).sentence
         assert [judged(both, one).word for one in (first, second, other)] == [
-            Word.BETTER, Word.NO_DIFFERENCE, Word.EXPLORATORY,
+            Word.BETTER, Word.UNDECIDED, Word.EXPLORATORY,
         ]  # fmt: skip
         assert (other.pairs.arm, other.pairs.against, other.adjusted_p) == ("exclusive", "standard", None)
 
@@ -398,7 +410,7 @@ class TestWholeExperiments:
     def test_seconds_can_lose_it(self):
         slow = [replace(one, seconds=one.seconds * 9) if one.arm == SPLIT else one for one in records(plan())]
         found = judged(plan(), compared(plan(), slow)[0])
-        assert found.word is Word.NO_DIFFERENCE
+        assert found.word is Word.BETTER_AT_TOKENS
         assert "but seconds lose it: it reaches that end with" in found.sentence
 
     def test_a_schedule_that_some_seeds_may_never_finish_says_so(self):

@@ -69,7 +69,7 @@ def test_tables_say_what_the_numbers_are(whole):
     assert found["Differences"]["exclusive − standard"][6] == "–"
     assert found["Cost"]["exclusive"] == ("10,000,000", "952.4k", "21", "105 %", "3.00")
     assert found["Where the arms ended"]["standard"][:2] == ("0.001", "8")
-    assert found["Stability"]["standard"] == ("0.004", "0 of 12", "0", "4.00")
+    assert found["Stability"]["standard"] == ("0.004", "0 of 24", "0", "4.00")
     assert found["Environment"]["gpu"] == ("NVIDIA H200",)
     assert found["The shortest schedule to the rival's end"]["split_kv matched − standard"][1] == "17.3M"
 
@@ -84,7 +84,7 @@ def test_runs_from_before_the_registration_of_a_folder_are_not_judged(tmp_path):
 
 
 def test_rates_that_were_chosen_on_shorter_runs_are_told(tmp_path, whole):
-    shorter = plan(grid_budgets=(5_000_000,))
+    shorter = plan(grid_budgets=(5_000_000,), grid_reason="the best rate is the same at both")
     about = {table.title: table.about for table in tables(read_study(filled(tmp_path, shorter, records(shorter))))}
     assert "of the grid, which was run for 5M tokens." in about["Where the arms ended"]
     assert "which was run for" not in (whole / "report.md").read_text(encoding="utf-8")
@@ -121,7 +121,7 @@ def test_departures_and_torn_lines_are_told(tmp_path):
     page, text = ((tmp_path / name).read_text(encoding="utf-8") for name in ("report.html", "report.md"))
     for said in (page, text):
         assert "not judged" in said
-        assert "3 of 108 runs are missing" in said
+        assert "3 of 144 runs are missing" in said
         assert "its writer did not finish it" in said
         assert "Not, or not yet, as planned:" in said
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from twofold.cli import main
 from twofold.report.lab.figures import figures
 from twofold.report.lab.study import read_study
 from twofold.report.lab.tables import tables
@@ -41,3 +42,9 @@ def test_quoted_verdicts_are_those_of_reports():
     quoted = re.findall(f"{ENDS}|{REACHES}", page)
     assert len(quoted) >= 10
     assert [one for one in quoted if one not in told] == []
+
+
+def test_the_table_of_all_claims_is_what_the_command_prints(capsys):
+    """Their p values adjusted for being so many."""
+    assert main(["compare", "--claims", *(str(report.parent) for report in REPORTS)]) == 0
+    assert capsys.readouterr().out.strip() in (RESULTS / "README.md").read_text(encoding="utf-8")

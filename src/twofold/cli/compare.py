@@ -13,6 +13,7 @@ import tyro
 from twofold.checked import shown
 from twofold.cli import say, say_json, warn
 from twofold.cli.arguments import parse, value_of, with_choices
+from twofold.cli.claims import claims_of
 from twofold.cli.pool import pool
 from twofold.cli.processes import Beside, parted
 from twofold.lab.arm_table import TABLE
@@ -25,6 +26,7 @@ USAGE = """usage: twofold compare TASK [--arms NAME ...] [--seeds N] [--lrs RATE
        twofold compare --register plan.toml --out DIR
        twofold compare --report DIR
        twofold compare --pool DIR DIR ...
+       twofold compare --claims DIR DIR ...
 
 Train several arms on one task with the same seeds, data and first weights, and
 say which did better, and how sure that is. Learning rates are chosen by a grid.
@@ -78,6 +80,8 @@ class Compare:
     """A comparison's folder: write its report of the runs that are there, and start none."""
     pool: tuple[Path, ...] | None = None
     """Folders of comparisons of the same two arms: the mean of their effects, in standard deviations (docs/lab.md)."""
+    claims: tuple[Path, ...] | None = None
+    """Folders of comparisons: p of all their claims, adjusted for being so many (docs/lab.md)."""
     at_once: int = 1
     """Runs at the same time, each in a process of its own; several GPUs are shared out."""
     json: bool = False
@@ -101,6 +105,9 @@ def run(words: Sequence[str]) -> int:
     if chosen.pool is not None:
         _check_alone("--pool", words)
         return pool(chosen.pool, as_json=chosen.json)
+    if chosen.claims is not None:
+        _check_alone("--claims", words)
+        return claims_of(chosen.claims, as_json=chosen.json)
     if chosen.report is not None:
         _check_alone("--report", words)
         return _told(chosen.report, as_json=chosen.json)
@@ -204,11 +211,12 @@ def _compare(
     prepared = None
     if plan is None or _said(words):
         asked, prepared = _plan(task, chosen, usual)
-        if plan is not None and asked != plan:
+        wider = asked if plan is None else plan.widened_like(asked)
+        if wider is None:
             raise ValueError(
                 f"{chosen.out} has a plan of its own: leave out what it says, or {another_way(chosen.out)}"
             )
-        plan = asked
+        plan = wider
     if chosen.at_once > 1 and (own := _unknown_elsewhere(plan.arms, loaded)):
         raise ValueError(
             f"--at-once starts processes that do not know the arm {own[0]!r}: name its file with --arms-from"

@@ -21,6 +21,7 @@ from twofold.lab.rates import curve_for, rate_for
 from twofold.lab.records import FILE as RECORDS
 from twofold.lab.records import Key, Record, append, read_records
 from twofold.lab.registration import counted, grid_of, made_otherwise
+from twofold.lab.stages import current_stage
 from twofold.lab.trial import Laboratory
 from twofold.training.progress import Progress
 from twofold.training.stopping import Stopped, listening
@@ -183,7 +184,13 @@ def remaining(plan: Plan, records: Sequence[Record], note: Note = lambda text: N
                 f"the best rate of {arm}, {curve.best:g}, is at the edge of the grid, or level with it: "
                 "no comparison with it will be judged"
             )
-    return [key for key in plan.finals(rates) if key not in done]
+    for stage in range(plan.last_stage + 1):
+        staged = plan.at_stage(stage)
+        if left := [key for key in staged.finals(rates) if key not in done]:
+            return left
+        if current_stage(plan, records) == staged:
+            return []
+    return []
 
 
 @contextmanager

@@ -4,8 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from statistics import stdev
 
 from twofold.lab.pairs import Pairs, paired
+from twofold.lab.per_text import TextSums, over_seeds_and_texts, same_texts, variance
 from twofold.lab.plan import LEAST_PAIRS, Plan
 from twofold.lab.rates import curve_for
 from twofold.lab.records import Record
@@ -22,7 +24,16 @@ from twofold.lab.registration import (
     versions_of_own_arms,
 )
 from twofold.lab.schedules import Clock, Shortest, clock, shortest_schedule
-from twofold.lab.statistics import MOST_PAIRS, Estimate, holm, sign_flip_p, smallest_detectable, t_interval
+from twofold.lab.statistics import (
+    MOST_PAIRS,
+    Estimate,
+    errors_detectable,
+    holm,
+    pairs_needed,
+    sign_flip_p,
+    smallest_detectable,
+    t_interval,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,14 +57,25 @@ class Comparison:
     adjusted_difference: Estimate | None
     adjusted_confidence: float | None
     """The interval at the level that Holm left for this comparison."""
+    over_texts: Estimate | None
+    """The interval over seeds and texts, as if both were drawn anew, at the level that counts; None where runs do not
+    keep what each text adds."""
     detectable: float
     """The smallest difference that would have been seen whatever Holm makes of the others; endless where none would."""
+    needed: int | None
+    """How many pairs would show a difference of the plan's `bound` in 80 % of experiments; None where no number of
+    them would, or nothing is known of it."""
     shortest: Shortest | None
     clock: Clock
     lost: tuple[str, ...]
     """Of the two, who diverged at every rate of the grid."""
     flaws: tuple[str, ...]
     """Why the runs, though all are there, do not answer what was registered."""
+
+    @property
+    def interval(self) -> Estimate | None:
+        """Over seeds, at the level that counts."""
+        return self.adjusted_difference or self.difference
 
     @property
     def is_whole(self) -> bool:
@@ -79,7 +101,11 @@ def _comparison(
 ) -> Comparison:
     """Before Holm; primaries: how many there are, where this is one."""
     pairs, lower = paired(runs, arm, against, plan.end), plan.lower_is_better
-    found = pairs.differences
+    found, strict = pairs.differences, plan.threshold / (primaries or 1)
+    sums = _text_sums(pairs)
+    spread = variance(sums) if len(sums) > 1 else None
+    # What more seeds do not lessen, as long as all are scored on these texts.
+    floor = max(0.0, spread.total - spread.seeds) if spread and plan.over_texts else 0.0
     shortest = shortest_schedule(runs, arm, against, seeds=plan.seeds, budgets=plan.budgets, lower_is_better=lower)
     return Comparison(
         pairs=pairs,
@@ -92,7 +118,9 @@ def _comparison(
         adjusted_p=None,
         adjusted_difference=None,
         adjusted_confidence=None,
-        detectable=smallest_detectable(found, plan.threshold / (primaries or 1)) if found else math.inf,
+        over_texts=over_seeds_and_texts(sums, 1 - plan.threshold) if sums else None,
+        detectable=_detectable(found, strict, floor),
+        needed=_needed(plan, found, strict, floor),
         shortest=shortest,
         clock=clock(pairs, shortest, lower_is_better=lower),
         lost=tuple(one for one, budget in hopeless(plan, runs) if one in (arm, against) and budget == plan.end),
@@ -118,9 +146,32 @@ def _after_holm(plan: Plan, primary: Sequence[Comparison]) -> list[Comparison]:
                 adjusted_p=None if p is None else adjusted,
                 adjusted_difference=t_interval(found, 1 - level) if found else None,
                 adjusted_confidence=1 - level,
+                over_texts=over_seeds_and_texts(sums, 1 - level) if (sums := _text_sums(one.pairs)) else None,
             )
         )
     return made
+
+
+def _text_sums(pairs: Pairs) -> list[tuple[TextSums, TextSums]]:
+    """What each text adds in both runs of every pair; empty unless all runs say so, of as many texts."""
+    sums = [(ours.texts, theirs.texts) for ours, theirs in pairs.runs if ours.texts and theirs.texts]
+    return sums if len(sums) == len(pairs.runs) > 0 and same_texts(sums) else []
+
+
+def _detectable(differences: Sequence[float], threshold: float, floor: float) -> float:
+    if not differences:
+        return math.inf
+    over_seeds = smallest_detectable(differences, threshold)
+    count = len(differences)
+    if not floor or not math.isfinite(over_seeds):
+        return over_seeds
+    return math.hypot(over_seeds, errors_detectable(count, threshold) * math.sqrt(floor))
+
+
+def _needed(plan: Plan, differences: Sequence[float], threshold: float, floor: float) -> int | None:
+    if plan.bound is None or len(differences) < 2:
+        return None
+    return pairs_needed(stdev(differences), plan.bound, threshold, floor=floor)
 
 
 def _p(pairs: Pairs) -> float | None:
@@ -156,10 +207,17 @@ def _flaws(plan: Plan, runs: Sequence[Record], registered: datetime | None, arm:
         "the best learning rate is at the edge of the grid, or level with it": edges,
         "runs did not see the tokens of their budget": off,
         "the arm has more parameters than its rival": [f"{ours:,} to {theirs:,}"] if is_larger(ours, theirs) else [],
+        "runs do not keep what each text adds": _without_texts(plan, finals),
         "pairs were not made alike": unlike(runs, arm, against, plan.budgets),
         f"a rival does not train to within {plan.rivals_within} of {plan.baseline}": _idle(plan, runs, against),
     }
     return tuple(f"{what} ({listed(ones)})" for what, ones in found.items() if ones)
+
+
+def _without_texts(plan: Plan, finals: Sequence[Record]) -> list[str]:
+    """Runs that lack what the plan asks for, where a difference is to hold over other texts."""
+    lacking = [f"{run.arm} seed {run.seed}" for run in finals if run.value is not None and run.texts is None]
+    return lacking if plan.over_texts else []
 
 
 def _idle(plan: Plan, runs: Sequence[Record], rival: str) -> list[str]:

@@ -1,15 +1,19 @@
 """What an experiment will be, written down and checked before it runs."""
 
+import itertools
 import tomllib
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from twofold.lab.records import Key, check, check_fields, is_number
-from twofold.lab.statistics import MOST_PAIRS, smallest_p
+from twofold.lab.statistics import MOST_PAIRS, smallest_p, stage_levels
 
 # With fewer pairs no p is printed, and with fewer rates no optimum can be seen to be one.
 LEAST_PAIRS, LEAST_RATES, MOST_PRIMARY = 8, 4, 2
+# A rate that one seed chose flips with the next seed where rates are close.
+LEAST_GRID_SEEDS = 2
 # Below this, intervals would be those of a confidence of 1.
 LEAST_THRESHOLD = 1e-9
 # Of a seed, which generators take as 64 bits, and of tokens.
@@ -45,12 +49,23 @@ class Plan:
     stop_rule: str
     threshold: float = 0.05
     grid_seeds: tuple[int, ...] = ()
-    """Seeds of the grid, none of which is compared; the number after the largest of `seeds` unless given."""
+    """Seeds of the grid, none of which is compared; the two after the largest of `seeds` unless given, or, for a look
+    around, one."""
     grid_budgets: tuple[int, ...] = ()
     """Budgets of the grid; all of `budgets` unless given."""
     rivals_within: float | None = None
     """An arm that ends worse than the baseline by more than this does not work, and beating it is nothing: a primary
     comparison with it is not judged. None: every arm counts."""
+    bound: float | None = None
+    """The smallest difference that matters. Only an interval that lies within it on both sides is called no difference.
+    None: nothing is ever called so."""
+    over_texts: bool = False
+    """Whether a difference must also be clear over other texts of the kind, and not only over seeds."""
+    stages: tuple[int, ...] = ()
+    """Numbers of pairs after which the experiment is judged; it goes on to the next one only if a primary comparison
+    is undecided. The last one is all seeds. Empty: once, after all."""
+    grid_reason: str = ""
+    """Why rates that are chosen on shorter trainings will do, where `grid_budgets` lacks the largest budget."""
     exploratory: bool = False
     """A look around: fewer seeds and rates will do, and nothing is claimed."""
     size: dict[str, Any] = field(default_factory=dict)
@@ -75,10 +90,16 @@ class Plan:
         check("threshold", self.threshold, f"at least {LEAST_THRESHOLD:g} and below 0.5", share)
         within = self.rivals_within
         check("rivals_within", within, "a number above 0", within is None or (is_number(within) and within > 0))
+        check("bound", self.bound, "a number above 0", self.bound is None or (is_number(self.bound) and self.bound > 0))
+        check("over_texts", self.over_texts, "true or false", isinstance(self.over_texts, bool))
+        check("grid_reason", self.grid_reason, "words", isinstance(self.grid_reason, str))
         check("size", self.size, "a table of words and numbers", _is_plain(self.size))
         object.__setattr__(self, "arms", tuple(self.arms))
         self._check_primary()
-        object.__setattr__(self, "grid_seeds", self.grid_seeds or (max(self.seeds) + 1,))
+        self._check_stages()
+        beyond = max(self.seeds) + 1
+        more = (beyond,) if self.exploratory else (beyond, beyond + 1)
+        object.__setattr__(self, "grid_seeds", self.grid_seeds or more)
         self._check_numbers("grid_seeds", 0)
         object.__setattr__(self, "grid_budgets", self.grid_budgets or self.budgets)
 
@@ -98,19 +119,57 @@ class Plan:
         if min(self.grid_budgets) > self.end:
             # A rate that suits a longer schedule says nothing of this one.
             return f"grid_budgets must hold one up to the largest budget {self.end:,}, got {self.grid_budgets[0]:,}"
-        least = smallest_p(len(self.seeds), len(self.primary))
-        if least > self.threshold:
+        if self.end not in self.grid_budgets and not self.grid_reason.strip():
             return (
-                f"{len(self.seeds)} seeds give a p of {least:.4g} at best, after Holm over the primary comparisons "
-                f"({len(self.primary)}), which cannot reach the threshold {self.threshold:g}"
+                f"grid_budgets must hold the largest budget {self.end:,}, or grid_reason say why a rate that is chosen "
+                f"on a shorter training will do, got {max(self.grid_budgets):,} and no reason"
             )
-        if len(self.seeds) < LEAST_PAIRS:
-            return f"seeds must be at least {LEAST_PAIRS} for a p to be printed, got {len(self.seeds)}"
+        if len(self.grid_seeds) < LEAST_GRID_SEEDS:
+            return (
+                f"grid_seeds must be at least {LEAST_GRID_SEEDS}, since one seed chooses by chance between rates that "
+                f"are close, got {len(self.grid_seeds)}"
+            )
+        first = self.at_stage(0)
+        least = smallest_p(len(first.seeds), len(self.primary))
+        if least > first.threshold:
+            return (
+                f"{len(first.seeds)} seeds give a p of {least:.4g} at best, after Holm over the primary comparisons "
+                f"({len(self.primary)}), which cannot reach the threshold {first.threshold:g}"
+            )
+        if len(first.seeds) < LEAST_PAIRS:
+            return f"seeds must be at least {LEAST_PAIRS} for a p to be printed, got {len(first.seeds)}"
         if len(self.seeds) > MOST_PAIRS:
             return f"seeds must be at most {MOST_PAIRS} for an exact test, got {len(self.seeds)}"
         if both := sorted(set(self.grid_seeds) & set(self.seeds)):
             return f"grid_seeds must be none of seeds, or a rate is chosen by what is compared, got {both} in both"
         return None
+
+    @property
+    def last_stage(self) -> int:
+        return max(0, len(self.stages) - 1)
+
+    def at_stage(self, stage: int) -> "Plan":
+        """The plan as it is judged at a stage, counted from 0: its seeds up to there, and its share of the threshold.
+
+        The plan itself where it has no stages.
+        """
+        if not self.stages:
+            return self
+        level = stage_levels(self.stages, self.threshold)[stage]
+        return replace(self, seeds=self.seeds[: self.stages[stage]], threshold=level, stages=())
+
+    def widened_like(self, other: "Plan") -> "Plan | None":
+        """This plan with as many seeds as another one that is otherwise the same; None where it is not.
+
+        A look around takes more seeds at any time: the next numbers that its grid has not used. What is registered
+        takes no more than its stages have.
+        """
+        unused = (number for number in itertools.count() if number not in (*self.seeds, *self.grid_seeds))
+        more = len(other.seeds) - len(self.seeds)
+        if more < 0 or (more and not self.exploratory):
+            return None
+        wider = replace(self, seeds=(*self.seeds, *itertools.islice(unused, more)))
+        return wider if replace(other, seeds=wider.seeds, grid_seeds=wider.grid_seeds) == wider else None
 
     def grid(self) -> list[Key]:
         """All runs of the grid, the arms side by side."""
@@ -147,6 +206,13 @@ class Plan:
         check(name, values, f"different whole numbers from {least} to {MOST:,}", fits and _differ(values))
         # Seeds keep their order, by which they are run.
         object.__setattr__(self, name, tuple(values) if name.endswith("seeds") else tuple(sorted(values)))
+
+    def _check_stages(self) -> None:
+        rising = _is_list(self.stages) and all(type(pairs) is int for pairs in self.stages)
+        fits = rising and all(sooner < later for sooner, later in pairwise((0, *self.stages)))
+        whole = not self.stages or (fits and self.stages[-1] == len(self.seeds))
+        check("stages", self.stages, f"rising numbers of pairs up to all seeds, {len(self.seeds)}", fits and whole)
+        object.__setattr__(self, "stages", tuple(self.stages))
 
     def _check_primary(self) -> None:
         pairs = _is_list(self.primary) and all(_are_names(pair) and len(pair) == 2 for pair in self.primary)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from twofold.disk import naming, taken
+from twofold.lab.per_text import TextSums
 
 FILE = "records.jsonl"
 PHASES = ("grid", "final")
@@ -87,6 +88,10 @@ class Record:
     test: float | None = None
     """The metric on the test split, which was read once."""
     beyond: tuple[Length, ...] = ()
+    texts: TextSums | None = None
+    """What every text of the dev split adds to the value, where that is one sum over another."""
+    test_texts: TextSums | None = None
+    """The same of the test split."""
 
     def __post_init__(self) -> None:
         for name in ("experiment", "arm", "metric"):
@@ -108,6 +113,8 @@ class Record:
         object.__setattr__(self, "self_weights", tuple(weights))
         lengths = tuple(_length(one) for one in _list("beyond", self.beyond))
         object.__setattr__(self, "beyond", lengths)
+        for name in ("texts", "test_texts"):
+            object.__setattr__(self, name, _text_sums(name, getattr(self, name)))
         for name, points in (("curve", self.curve), ("self_weights", self.self_weights)):
             places = [point.tokens for point in points]
             check(name, places, "at rising tokens", all(one < two for one, two in pairwise(places)))
@@ -252,6 +259,18 @@ def _length(told: Any) -> Length:
     shape = isinstance(told, list | tuple) and len(told) == 2 and _is_whole(told[0]) and is_number(told[1])
     check("beyond", told, "pairs of a whole number and a value", shape and told[0] >= 1)
     return Length(*told)
+
+
+def _text_sums(name: str, told: Any) -> TextSums | None:
+    if told is None:
+        return None
+    shape = isinstance(told, list | tuple) and len(told) == 3 and is_number(told[0])
+    lists = [told[1], told[2]] if shape else []
+    fits = shape and all(isinstance(one, list | tuple) and all(map(is_number, one)) for one in lists)
+    check(name, told, "a scale and two lists of numbers, one a text", fits and len(told[2]) in (0, len(told[1])))
+    sums = TextSums(told[0], tuple(told[1]), tuple(told[2]))
+    check(name, told, "of texts that add up to a whole", sums.whole > 0)
+    return sums
 
 
 def _list(name: str, value: Any) -> list[Any] | tuple[Any, ...]:

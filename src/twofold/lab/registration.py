@@ -49,7 +49,8 @@ class Registration:
 def register(plan: Plan, folder: Path) -> Registration:
     """Fix a plan in a folder that has no runs yet, durably. The same plan again changes nothing.
 
-    A plan is refused that could not answer its question, and so is another one than the folder has.
+    A plan is refused that could not answer its question, and so is another one than the folder has, unless it is the
+    same look around with more seeds.
     """
     path = folder / FILE
     if not path.exists():
@@ -60,19 +61,24 @@ def register(plan: Plan, folder: Path) -> Registration:
             if not path.exists():
                 _write(plan, folder)
     found = read_registration(folder)
+    if found.plan != plan and found.plan.widened_like(plan) == plan:
+        with locked(folder / f".{FILE}.lock"):
+            _write(plan, folder, found.registered)
+        found = read_registration(folder)
     if found.plan != plan:
         raise ValueError(f"{path} has another plan, registered {found.registered:%Y-%m-%d}: {another_way(folder)}")
     return found
 
 
-def _write(plan: Plan, folder: Path) -> None:
+def _write(plan: Plan, folder: Path, registered: datetime | None = None) -> None:
+    """registered: when a look around that is widened was."""
     path = folder / FILE
-    if _has_runs(folder):
+    if registered is None and _has_runs(folder):
         raise ValueError(f"{folder / RECORDS} has runs already: a plan is registered before the first one")
     told = {
         "plan": plan.as_json(),
         "sha256": _hash(plan.as_json()),
-        "registered": datetime.now(UTC).isoformat(timespec="seconds"),
+        "registered": (registered or datetime.now(UTC)).isoformat(timespec="seconds"),
         "versions": {"python": platform.python_version(), **{name: version_of(name) for name in PACKAGES}},
     }
     write_whole(path, json.dumps(told, ensure_ascii=False, indent=1, sort_keys=True) + "\n")

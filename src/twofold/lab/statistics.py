@@ -6,9 +6,11 @@ pairs and refuses a single one. A single pair bounds nothing, so its interval is
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from functools import cache
+from itertools import pairwise, product
 
 import numpy as np
 from scipy import optimize, stats
@@ -18,6 +20,8 @@ MOST_PAIRS = 24
 # Up to so many pairs the exact test is noticeably weaker than Student's, which beyond them stands for both; and the
 # experiments that are drawn to see how much.
 FEW, DRAWS = 12, 4000
+# Pairs beyond which nobody goes.
+MOST_NEEDED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +129,71 @@ def smallest_detectable(differences: Sequence[float], threshold: float = 0.05, p
     single pair.
     """
     found = _checked(differences)
+    pairs = len(found)
+    if pairs == 1:
+        return math.inf
+    return errors_detectable(pairs, threshold, power) * float(found.std(ddof=1)) / math.sqrt(pairs)
+
+
+@cache
+def errors_detectable(pairs: int, threshold: float = 0.05, power: float = 0.8) -> float:
+    """The same in standard errors of the mean difference: how many of them a true difference must be."""
     if not 0 < threshold < 1 or not threshold < power < 1:
         raise ValueError(f"threshold must be between 0 and 1, power above it and below 1, got {threshold} and {power}")
-    pairs, spread = len(found), float(found.std(ddof=1)) if len(found) > 1 else math.inf
     # The slack is for thresholds that are a p of the exact test but for rounding.
-    if pairs == 1 or smallest_p(min(pairs, 50)) > threshold * (1 + 1e-9):
+    if pairs < 2 or smallest_p(min(pairs, 50)) > threshold * (1 + 1e-9):
         return math.inf
     edge = float(stats.t.ppf(1 - threshold / 2, pairs - 1))
-    # In standard errors; at twice the edge and more the power is 1.
+    # At twice the edge and more the power is 1.
     bracket = (0.0, 2 * edge + 8.0)
     shift = float(optimize.root_scalar(lambda one: stats.nct.sf(edge, pairs - 1, one) - power, bracket=bracket).root)
-    if pairs <= FEW:
-        shift = _shift_for_both(shift, pairs, threshold, power)
-    return shift * spread / math.sqrt(pairs)
+    return _shift_for_both(shift, pairs, threshold, power) if pairs <= FEW else shift
+
+
+def pairs_needed(
+    spread: float, difference: float, threshold: float = 0.05, *, floor: float = 0.0, power: float = 0.8
+) -> int | None:
+    """How many pairs would show a true difference in 80 % of experiments; None where none of `MOST_NEEDED` would.
+
+    spread: the standard deviation of a pair's difference. floor: a variance of the mean difference that more pairs do
+    not lessen, as that of the texts which all are scored on.
+    """
+
+    def shows(pairs: int) -> bool:
+        reach = errors_detectable(pairs, threshold, power) * math.sqrt(spread**2 / pairs + floor)
+        return reach <= abs(difference)
+
+    if not shows(MOST_NEEDED):
+        return None
+    # What so many pairs can show falls with their number.
+    return bisect_left(range(2, MOST_NEEDED + 1), True, key=shows) + 2
+
+
+def stage_levels(stages: Sequence[int], threshold: float = 0.05) -> list[float]:
+    """The threshold of each stage of an experiment that is judged after so many pairs, and goes on where it must.
+
+    The error that may be made is spent as O'Brien and Fleming do, little at first (Lan and DeMets 1983): up to a share
+    t of all pairs 2 - 2 Phi(z / sqrt(t)). Each stage gets what is spent since the one before, so that the sum over
+    stages is the threshold whatever test is used and however the stages hang together (Bonferroni).
+    """
+    if not stages or any(later <= sooner for sooner, later in pairwise((0, *stages))):
+        raise ValueError(f"stages must be rising numbers of pairs, got {list(stages)}")
+    edge = float(stats.norm.isf(threshold / 2))
+    spent = [0.0, *(2 * float(stats.norm.sf(edge / math.sqrt(pairs / stages[-1]))) for pairs in stages)]
+    return [later - sooner for sooner, later in pairwise(spent)]
+
+
+def benjamini_hochberg(ps: Sequence[float]) -> list[float]:
+    """Adjusted ps of many claims: those up to 0.05 are, in expectation, wrong in at most one of 20.
+
+    That is the rate of false discoveries; `holm` bounds the chance of a single one.
+    """
+    order = sorted(range(len(ps)), key=lambda place: ps[place], reverse=True)
+    adjusted, lowest = [0.0] * len(ps), 1.0
+    for rank, place in enumerate(order):
+        lowest = min(lowest, len(ps) / (len(ps) - rank) * ps[place])
+        adjusted[place] = lowest
+    return adjusted
 
 
 def _shift_for_both(least: float, pairs: int, threshold: float, power: float) -> float:

@@ -26,6 +26,7 @@ from twofold.kernels import choices
 from twofold.lab.arms import ARMS, arm_named, build, config_of, parameters
 from twofold.lab.options import Options, check_metric, options_of
 from twofold.lab.own_arms import digest_of_own, is_own
+from twofold.lab.per_text import TextSums, text_sums
 from twofold.lab.plan import Plan
 from twofold.lab.records import Key, Length, Point, Record, SelfWeight
 from twofold.lab.registration import is_larger, is_off
@@ -183,8 +184,8 @@ class Laboratory:
             gradient_tail=tail,
             self_weights=looks.self_weights(curve),
             uniform_self_weight=looks.uniform,
-            test=self._tested(model) if key.phase == "final" and self.options.runs.test else None,
             beyond=self._beyond(model) if key.phase == "final" else (),
+            **self._at_the_end(model, key),
         )
 
     @torch.no_grad()
@@ -201,12 +202,23 @@ class Laboratory:
             raise Diverged(f"{self.plan.metric} is {value}")
         return value
 
-    def _tested(self, model: PreTrainedModel) -> float | None:
-        """The score on the test split, None if it is not finite. It decides nothing."""
-        try:
-            return self.score(model, self.splits.test)
-        except Diverged:
-            return None
+    def _at_the_end(self, model: PreTrainedModel, key: Key) -> dict[str, Any]:
+        """What a run that is compared keeps besides: what every text adds to its score, and the same of the test split,
+        which is read here and nowhere else. A score on test that is not finite is left out."""
+        if key.phase != "final":
+            return {}
+        kept: dict[str, Any] = {"texts": self._text_sums(model, self.splits.dev)}
+        if self.options.runs.test:
+            with suppress(Diverged):
+                kept |= {"test": self.score(model, self.splits.test)}
+                kept |= {"test_texts": self._text_sums(model, self.splits.test)}
+        return kept
+
+    @torch.no_grad()
+    def _text_sums(self, model: PreTrainedModel, split: Sequence[Any]) -> TextSums | None:
+        with self.task.tuned(model, self.splits.dev):
+            tally = self.task.tallies(model, split).get(self.plan.metric)
+        return None if tally is None else text_sums(tally)
 
     def _beyond(self, model: PreTrainedModel) -> tuple[Length, ...]:
         """On the dev split, longer pieces of it at once than in training. What ends in no number is left out."""

@@ -1,15 +1,21 @@
 """The words that were fixed before any run, and the one sentence that goes with them.
 
-better                 the interval excludes zero after Holm, the exact test agrees, and seconds do not lose the gain
-worse                  the same on the wrong side, whatever the seconds
-no difference found    everything else, with the smallest difference that would have been seen or, where one was seen,
-                       what seconds make of it
-exploratory            what was not registered as primary, and all with fewer than 8 pairs: nothing is claimed
-not judged             runs are missing or diverged; of a primary comparison also where the best learning rate of an arm
-                       lies at the edge of the grid or is level with it, the grid is not whole, another for each arm or
-                       of other seeds for each rate, runs began before the plan was registered, or do not say when, or
-                       are off their tokens, arms of one's own are of several versions, pairs were not made alike, the
-                       arm is the larger one, or its rival does not train to within what the plan says
+better                   the interval excludes zero after Holm, the exact test agrees, and seconds do not lose the gain;
+                         where the plan asks for it, the interval over seeds and texts excludes zero as well
+better at equal tokens   the same, but seconds lose the gain, or nobody knows
+worse                    the same on the wrong side, whatever the seconds
+no difference found      the interval lies within the bound that the plan fixed, on both sides
+undecided                everything else, with the smallest difference that would have been seen, and how many pairs
+                         would show one of the plan's bound
+exploratory              what was not registered as primary, and all with fewer than 8 pairs: nothing is claimed
+not judged               runs are missing or diverged; of a primary comparison also where the best learning rate of an
+                         arm lies at the edge of the grid or is level with it, the grid is not whole, another for each
+                         arm or of other seeds for each rate, runs began before the plan was registered, or do not say
+                         when, or are off their tokens, arms of one's own are of several versions, pairs were not made
+                         alike, the arm is the larger one, its rival does not train to within what the plan says, or
+                         runs lack what each text adds, where the plan asks for it
+
+Until 20 November 2026 "no difference found" stood for all that is now "better at equal tokens" or "undecided".
 """
 
 import math
@@ -27,8 +33,10 @@ class Word(StrEnum):
     """What may be said of a comparison."""
 
     BETTER = "better"
+    BETTER_AT_TOKENS = "better at equal tokens"
     WORSE = "worse"
     NO_DIFFERENCE = "no difference found"
+    UNDECIDED = "undecided"
     EXPLORATORY = "exploratory"
     NOT_JUDGED = "not judged"
 
@@ -50,11 +58,14 @@ def judged(plan: Plan, comparison: Comparison) -> Verdict:
     match word:
         case Word.EXPLORATORY:
             rest = "; nothing is claimed"
-        case Word.NO_DIFFERENCE if _is_gain(plan, comparison):
+        case Word.BETTER_AT_TOKENS:
             rest = _lost(comparison)
         case Word.NO_DIFFERENCE:
+            rest = f"; a difference within {number(plan.bound or 0.0)} was fixed beforehand as none"
+        case Word.UNDECIDED:
             seen = number(comparison.detectable)
             rest = f"; a true difference of {seen} would have been seen in 80 % of such experiments"
+            rest += _more_pairs(plan, comparison)
         case _:
             rest = _time(comparison)
     return Verdict(word, f"{word}: {said}{rest}.")
@@ -107,17 +118,26 @@ def _word(plan: Plan, comparison: Comparison) -> Word:
     if not comparison.is_primary or len(comparison.pairs.runs) < LEAST_PAIRS:
         return Word.EXPLORATORY
     if not _is_clear(plan, comparison):
-        return Word.NO_DIFFERENCE
+        return Word.NO_DIFFERENCE if _is_within(plan, comparison) else Word.UNDECIDED
     if not _is_gain(plan, comparison):
         return Word.WORSE
-    return Word.BETTER if comparison.clock is Clock.KEEPS else Word.NO_DIFFERENCE
+    return Word.BETTER if comparison.clock is Clock.KEEPS else Word.BETTER_AT_TOKENS
 
 
 def _is_clear(plan: Plan, comparison: Comparison) -> bool:
     interval, p = comparison.adjusted_difference, comparison.adjusted_p
     if interval is None or p is None or _is_level(comparison, interval.mean):
         return False
-    return interval.excludes(0.0) and p <= plan.threshold
+    over_texts = comparison.over_texts
+    holds = not plan.over_texts or (over_texts is not None and over_texts.excludes(0.0))
+    return interval.excludes(0.0) and p <= plan.threshold and holds
+
+
+def _is_within(plan: Plan, comparison: Comparison) -> bool:
+    """Whether the intervals leave no room for a difference as large as the plan's bound."""
+    intervals = [comparison.interval, *([comparison.over_texts] if plan.over_texts else [])]
+    bound = plan.bound or 0.0
+    return all(one is not None and -bound < one.low and one.high < bound for one in intervals)
 
 
 def _is_level(comparison: Comparison, mean: float) -> bool:
@@ -134,11 +154,11 @@ def _is_gain(plan: Plan, comparison: Comparison) -> bool:
 
 
 def _difference(plan: Plan, comparison: Comparison) -> str:
-    pairs, found = comparison.pairs, comparison.adjusted_difference or comparison.difference
+    pairs, found = comparison.pairs, comparison.interval
     mean = found.mean if found else math.nan
     level = comparison.adjusted_confidence or comparison.confidence
     told = [
-        f"{100 * level:g} % interval {interval_text(found)}",
+        f"{100 * level:.4g} % interval {interval_text(found)}{_over_texts(comparison)}",
         f"{len(pairs.runs)} pair{'s' * (len(pairs.runs) > 1)}",
     ]
     if comparison.adjusted_p is not None:
@@ -148,6 +168,20 @@ def _difference(plan: Plan, comparison: Comparison) -> str:
         told.append(f"unadjusted p = {number(comparison.p)}")
     place = "level with" if _is_level(comparison, mean) else f"{number(abs(mean))} {'below' if mean < 0 else 'above'}"
     return f"{pairs.arm} ends {place} {pairs.against} in {plan.metric} ({', '.join(told)})"
+
+
+def _over_texts(comparison: Comparison) -> str:
+    if comparison.over_texts is None:
+        return ""
+    return f" over seeds, {interval_text(comparison.over_texts)} over seeds and texts"
+
+
+def _more_pairs(plan: Plan, comparison: Comparison) -> str:
+    if plan.bound is None:
+        return ""
+    if comparison.needed is None:
+        return f", and no number of pairs would show one of {number(plan.bound)} on these texts"
+    return f", and it would take {comparison.needed} pairs to see one of {number(plan.bound)}"
 
 
 def _time(comparison: Comparison) -> str:

@@ -57,7 +57,7 @@ def lab_page(study: Study, listed: Sequence[Table], drawn: Sequence[Figure]) -> 
 
 
 def _verdict(verdict: Verdict) -> Markup:
-    tones = {Word.BETTER: "word good", Word.WORSE: "word bad"}
+    tones = {Word.BETTER: "word good", Word.BETTER_AT_TOKENS: "word good", Word.WORSE: "word bad"}
     rest = verdict.sentence.removeprefix(verdict.word)
     return tag("p", tag("span", verdict.word, class_=tones.get(verdict.word, "word")), rest, class_="verdict")
 
@@ -83,11 +83,11 @@ def _grid(drawn: list[Figure]) -> Markup:
 
 def _plan(study: Study) -> Markup:
     """What was registered, word by word."""
-    plan = study.plan
+    plan = study.registration.plan
     rows = [
         (name.replace("_", " "), _said(value))
         for name, value in plan.as_json().items()
-        if name not in ("experiment", "question") and value not in ({}, (), None)
+        if name not in ("experiment", "question") and value not in ({}, (), None, "")
     ]
     notes = [tag("p", note, class_="quiet") for note in study.notes]
     about = "What was fixed before the first run."

@@ -1,6 +1,6 @@
 """A comparison's folder, read and judged: all that its report shows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from twofold.lab.comparisons import Comparison, compared
@@ -9,6 +9,7 @@ from twofold.lab.plan import Plan
 from twofold.lab.rates import RateCurve
 from twofold.lab.records import FILE, Record, read_records
 from twofold.lab.registration import Registration, counted, followed, grid_of, read_registration
+from twofold.lab.stages import current_stage
 from twofold.lab.verdict import Verdict, judged, overview
 
 # Verdicts at the head of a page, at most.
@@ -20,6 +21,8 @@ class Study:
     """What was planned, what was run, and what may be said of it."""
 
     registration: Registration
+    plan: Plan
+    """As it is judged: of an experiment with stages, at the one it has come to."""
     runs: int
     """How many there are, those that do not count included."""
     records: list[Record]
@@ -29,10 +32,6 @@ class Study:
     comparisons: list[Comparison]
     verdicts: list[Verdict]
     rates: list[RateCurve]
-
-    @property
-    def plan(self) -> Plan:
-        return self.registration.plan
 
     @property
     def primary(self) -> list[tuple[Comparison, Verdict]]:
@@ -67,14 +66,16 @@ class Study:
 def read_study(folder: Path) -> Study:
     """Read and judge a folder with a registration and records."""
     registration, notes = read_registration(folder), []
-    plan, whole = registration.plan, read_records(folder / FILE, notes.append)
+    whole = read_records(folder / FILE, notes.append)
+    plan = current_stage(registration.plan, whole, registration.registered)
     records = counted(plan, whole)
     comparisons = compared(plan, whole, registration.registered)
     return Study(
         registration=registration,
+        plan=plan,
         runs=len(whole),
         records=records,
-        departures=followed(registration, whole),
+        departures=followed(replace(registration, plan=plan), whole),
         notes=notes,
         comparisons=comparisons,
         verdicts=[judged(plan, comparison) for comparison in comparisons],
