@@ -176,7 +176,7 @@ def test_register_then_run(data, tmp_path, capsys):
     (out / "registration.json").write_text(json.dumps(told))
     assert main(going_on(data, out)) == 2
     assert "was changed after it was registered" in capsys.readouterr().err
-    assert runs(out) == 24
+    assert runs(out) == 32
 
 
 def test_a_plan_of_another_task_and_other_data_are_refused(copy, data, tmp_path, capsys):

@@ -60,12 +60,22 @@ def test_every_text_is_in_one_split_and_the_same_package_gives_the_same_bytes(pa
         ended = made(tmp_path / name, "--deb", package)
         assert ended.returncode == 0, ended.stderr
     found = texts(tmp_path / "one")
-    assert {split: len(part) for split, part in found.items()} == {"train": 894, "dev": 3, "test": 3}
+    assert {split: len(part) for split, part in found.items()} == {"train": 854, "dev": 23, "test": 23}
     names = [text["id"] for part in found.values() for text in part]
     assert sorted(names) == sorted(f"kernel/{number}.c" for number in range(900))
     for split in found:
         one, two = ((tmp_path / name / f"{split}.jsonl.gz").read_bytes() for name in ("one", "two"))
         assert one == two
+
+
+def test_a_smaller_share_may_be_held_out(package, tmp_path):
+    assert made(tmp_path / "corpus", "--deb", package, "--one-in", "400").returncode == 0
+    assert {split: len(part) for split, part in texts(tmp_path / "corpus").items()} == {
+        "train": 894,
+        "dev": 3,
+        "test": 3,
+    }
+    assert made(tmp_path / "other", "--deb", package, "--one-in", "2").returncode == 2
 
 
 def test_fewer_characters_are_of_files_that_more_have_too(package, tmp_path):
@@ -88,7 +98,7 @@ def test_the_version_that_is_named_is_asked_for(package, tmp_path, words, asked)
     ended = made(tmp_path / "corpus", *words, path=str(bin_folder))
     assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "asked").read_text().split() == ["download", "-q", asked]
-    assert len(texts(tmp_path / "corpus")["train"]) == 894
+    assert len(texts(tmp_path / "corpus")["train"]) == 854
 
 
 def test_a_version_that_cannot_be_had_is_one_line_and_leaves_nothing(tmp_path):
