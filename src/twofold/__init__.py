@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from twofold.kernels.api import self_weight as self_weight
     from twofold.kernels.api import split_attention as split_attention
     from twofold.kernels.api import split_attention_weights as split_attention_weights
-    from twofold.models.loading import load as load
+    from twofold.retrofit.convert import convert as convert
+    from twofold.retrofit.loading import load as load
     from twofold.tasks.runs import open_run as open_run
 
 __version__ = "0.1.0"
@@ -24,11 +25,20 @@ _HOMES = {
     "split_attention_weights": "twofold.kernels.api",
     "self_weight": "twofold.kernels.api",
     "SplitSelfAttention": "twofold.attention.split",
-    "load": "twofold.models.loading",
+    "convert": "twofold.retrofit.convert",
+    "load": "twofold.retrofit.loading",
     "open_run": "twofold.tasks.runs",
 }
 
-__all__ = ["SplitSelfAttention", "load", "open_run", "self_weight", "split_attention", "split_attention_weights"]
+__all__ = [
+    "SplitSelfAttention",
+    "convert",
+    "load",
+    "open_run",
+    "self_weight",
+    "split_attention",
+    "split_attention_weights",
+]
 
 
 def __getattr__(name: str) -> object:

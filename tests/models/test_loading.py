@@ -75,6 +75,13 @@ def test_auto_model_opens_goals_and_embeddings(name, tmp_path):
     assert type(AutoModel.from_pretrained(tmp_path)) is type(model)
 
 
+def test_names_of_labels_are_no_counts(tmp_path):
+    labels = {f"player_label_{number}": number for number in range(40)}
+    config = EncoderConfig(**HEADS, label2id=labels, id2label={place: name for name, place in labels.items()})
+    AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path)
+    assert twofold.load(tmp_path).config.label2id == labels
+
+
 def test_weights_in_several_files(tmp_path):
     model = MODELS["decoder"]()
     model.save_pretrained(tmp_path, max_shard_size="1KB")

@@ -60,13 +60,18 @@ class Call(NamedTuple):
         is_grouped = self.query.shape[1] != self.key.shape[1]
         return {"attn_mask": self.mask, "is_causal": is_causal and self.mask is None, "enable_gqa": is_grouped}
 
-    def attend(self, attend: Callable[..., Tensor] = split_attention, *, is_causal: bool, dropout: float = 0) -> Tensor:
-        """(B, Hq, T, Dv), by `attend` or by the kernel of a single step where that was chosen."""
+    def attend(
+        self, attend: Callable[..., Tensor] = split_attention, *, is_causal: bool, dropout: float = 0, **options: Any
+    ) -> Tensor:
+        """(B, Hq, T, Dv), by `attend` or by the kernel of a single step where that was chosen.
+
+        options: further ones of `attend`, as scale and softcap; with any of them that matter there must be no step.
+        """
         if self.filled is not None:
             own_key, own_value = cast("Tensor", self.self_key), cast("Tensor", self.self_value)
             return attend_filled(self.query, own_key, own_value, self.key, self.value, self.filled, self.mask)
         tensors = self.query, self.key, self.value, self.self_key, self.self_value
-        return attend(*tensors, dropout_p=dropout, **self.options(is_causal=is_causal))
+        return attend(*tensors, dropout_p=dropout, **self.options(is_causal=is_causal), **options)
 
     def by_slot(self, weights: Tensor) -> Tensor:
         """Weights (B, Hq, T, S) of the cache's columns, from those of this call's; the own weight in the own slot."""

@@ -37,7 +37,7 @@ def load(path: Path | str, *, attention_class: type[SelfAttention] | None = None
     attention_class: the class that computed attention, where that was one of your own; config.json has its name.
     """
     folder = Path(path)
-    names = _json(_folder(folder) / CONFIG).get("architectures")
+    names = json_of(_folder(folder) / CONFIG).get("architectures")
     if not isinstance(names, list) or len(names) != 1 or str(names[0]) not in ARCHITECTURES:
         raise ValueError(
             f"{folder / CONFIG}: architectures must name one of ours, as DecoderForCausalLM, got {names!r}"
@@ -50,7 +50,7 @@ def load_as(
 ) -> PreTrainedModel:
     """The model in a folder, known to be of a class. Its file must hold all its weights and no others."""
     folder = Path(path)
-    fields = _json(_folder(folder) / CONFIG)
+    fields = json_of(_folder(folder) / CONFIG)
     _check_attention(fields, folder / CONFIG)
     if (folder / ADAPTER).exists():
         raise ValueError(f"{folder} holds an adapter ({ADAPTER}): open it with peft, or merge it into its model")
@@ -106,7 +106,8 @@ def _folder(folder: Path) -> Path:
     return folder
 
 
-def _json(file: Path) -> dict[str, Any]:
+def json_of(file: Path) -> dict[str, Any]:
+    """What a JSON file of a saved model holds."""
     if not file.is_file():
         raise ValueError(f"{file.parent} holds no model: it has no {file.name}")
     try:
@@ -138,7 +139,7 @@ def _weight_files(folder: Path) -> list[Path]:
         return [folder / WEIGHTS]
     if not (folder / SHARDS).is_file():
         raise ValueError(f"{folder} holds no weights: it has no {WEIGHTS}")
-    parts = _json(folder / SHARDS).get("weight_map")
+    parts = json_of(folder / SHARDS).get("weight_map")
     if not isinstance(parts, dict) or not parts:
         raise ValueError(f"{folder / SHARDS} has no weight_map")
     for name in parts.values():
@@ -169,7 +170,8 @@ def _check_counts(config: Any, shapes: dict[str, list[int]], file: Path) -> None
     while parts:
         name, part = parts.pop()
         if isinstance(part, dict):
-            parts.extend(part.items())
+            # Names of labels and of modules are no counts.
+            parts.extend((key, value) for key, value in part.items() if key not in ("label2id", "split_attention"))
         elif isinstance(part, list):
             parts.extend((name, value) for value in part)
         elif isinstance(part, int):
