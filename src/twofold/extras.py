@@ -1,7 +1,7 @@
 """Which extra of this package brings which library, and what to say where one is missing. Imports nothing."""
 
 # A library, by the name it is imported by, and the extra that is sure to bring it to whoever runs a command.
-OF_LIBRARIES = {"tyro": "cli", "rich": "cli", "scipy": "lab"} | dict.fromkeys(
+OF_LIBRARIES = {"tyro": "cli", "rich": "cli", "scipy": "lab", "hassil": "hassil", "yaml": "train"} | dict.fromkeys(
     (
         "transformers",
         "safetensors",

@@ -72,7 +72,7 @@ def test_tags_in_other_scripts(tmp_path):
         ("a\tB-\n", "tag 'B-' is none of"),
         ("a\tO\n\tO\n", r"train\.tsv:2: tag 'O' without a word$"),
         ("a\t\n", r"train\.tsv:1: word 'a' without a tag$"),
-        ("a O\n", r"train\.tsv:1: expected word<TAB>tag, got 'a O'$"),
+        ("a b\n", r"train\.tsv:1: expected word<TAB>tag, got 'a b'$"),
         ("a\tb\tc\n", r"train\.tsv:1: expected word<TAB>tag, got"),
     ],
 )
@@ -227,8 +227,8 @@ def test_broken_clinc(tmp_path, content, message):
 
 
 def test_a_file_of_another_kind(tmp_path):
-    with pytest.raises(DataError, match=r"a\.csv: expected a name that ends in one of \.jsonl, \.tsv"):
-        read_goals(folder(tmp_path, a_csv="x") / "a.csv")
+    with pytest.raises(DataError, match=r"a\.xyz: expected a name that ends in one of \.jsonl, \.tsv"):
+        read_goals(folder(tmp_path, a_xyz="x") / "a.xyz")
 
 
 def test_a_folder_without_data(tmp_path):
@@ -446,7 +446,7 @@ def test_texts_a_line(tmp_path):
 def test_labels_that_train_lacks():
     good, strange = Utterance("a", "x", (Slot("s", 0, 1),)), Utterance("a", "x", (Slot("t", 0, 1),))
     check_known(Splits([good], [good], [Utterance("b", None)]), labels_of)
-    with pytest.raises(DataError, match=r"^here: label 't' of example 2 in test does not occur in train$"):
+    with pytest.raises(DataError, match=r"^here: 1 label of dev or test not in train: 't' \(1\)$"):
         check_known(Splits([good], [good], [good, strange]), labels_of, "here")
     check_known(Splits([], [good], []), labels_of)
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 Example = TypeVar("Example")
 SPLITS = ("train", "dev", "test")
+# How CLINC150 labels what is out of scope.
+OUT_OF_SCOPE = "oos"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +147,8 @@ def why_not_slots(text: str, slots: tuple[Slot, ...]) -> str | None:
             return f"slot {shown(slot.name)} at {slot.start}:{slot.end} overlaps the slot before it"
         past = slot.end
     return None
+
+
+def in_scope(goal: str | None) -> str | None:
+    """A goal as it is, or None for the label of what is out of scope."""
+    return None if goal == OUT_OF_SCOPE else goal

@@ -7,14 +7,16 @@ import os
 import select
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from twofold.checked import shortened
 from twofold.data.limits import limit, why_too_many
 
 CHUNK = 1 << 20
+HEAD = 1 << 14
 KINDS = {"string": str, "list": list, "object": dict, "whole number": int}
 # How files begin that are packed in a way other than gzip.
 PACKED = {b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"\x1f\x8b": "gzip"}
@@ -57,26 +59,40 @@ class Pipe(io.RawIOBase):
         super().close()
 
 
-def bytes_of(path: Path | str, limit_name: str = "FILE_BYTES") -> bytearray:
-    """A file's bytes, unpacked if its name ends in .gz. A file with more than the limit is refused on the way."""
-    path = Path(path)
-    content = bytearray()
+@contextmanager
+def opened(path: Path) -> Generator[BinaryIO]:
+    """A file's bytes, unpacked if its name ends in .gz. What goes wrong is a DataError."""
     try:
-        status = path.stat()
-        if stat.S_ISREG(status.st_mode):
-            check_count(path, None, limit_name, status.st_size, "bytes")
-        with Pipe(path) if stat.S_ISFIFO(status.st_mode) else path.open("rb", buffering=0) as raw:
-            file = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
-            while chunk := file.read(CHUNK):
-                content += chunk
-                check_count(path, None, limit_name, len(content), "bytes or more")
+        is_pipe = stat.S_ISFIFO(path.stat().st_mode)
+        with Pipe(path) if is_pipe else path.open("rb", buffering=0) as raw:
+            yield cast(BinaryIO, gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw)
     except FileNotFoundError:
         raise DataError(path, None, "no such file") from None
     except IsADirectoryError:
         raise DataError(path, None, "is a folder, expected a file") from None
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise DataError(path, None, "is not a whole gzip file") from None
+
+
+def bytes_of(path: Path | str, limit_name: str = "FILE_BYTES") -> bytearray:
+    """A file's bytes, unpacked. A file with more than the limit is refused on the way."""
+    path = Path(path)
+    if path.is_file():
+        check_count(path, None, limit_name, path.stat().st_size, "bytes")
+    content = bytearray()
+    with opened(path) as file:
+        while chunk := file.read(CHUNK):
+            content += chunk
+            check_count(path, None, limit_name, len(content), "bytes or more")
     return content
+
+
+def head_of(path: Path) -> str:
+    """The beginning of a file's text, to see what it is. Empty for a pipe, which can be read only once."""
+    if not path.is_file():
+        return ""
+    with opened(path) as file:
+        return file.read(HEAD).decode("utf-8", errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
 
 
 def text_of(path: Path | str, limit_name: str = "FILE_BYTES") -> str:

@@ -1,28 +1,25 @@
 """Goals from files: tagged words with intents beside them, CLINC's JSON, and records of JSON, one a line."""
 
-import unicodedata
 from pathlib import Path
 from typing import Any
 
-from twofold.checked import shown
 from twofold.data.bio import joined, sentences
-from twofold.data.examples import SPLITS, Slot, Splits, Utterance, why_not_slots
+from twofold.data.examples import SPLITS, Splits, Utterance, in_scope
 from twofold.data.files import (
     DataError,
     as_json,
     check_characters,
-    check_count,
     counted,
     field,
     lines_of,
     parsed_json,
     records_of,
-    text_field,
     text_of,
 )
+from twofold.data.importers.formats import GOALS, import_data
 from twofold.data.splits import SPLIT_NAMES, cut_missing, find_file, find_split, read_splits, unpacked_name
+from twofold.data.utterances import utterance_of
 
-OUT_OF_SCOPE = "oos"
 # CLINC's own name of all its splits in one file.
 CLINC = "data_full.json"
 TAGGED = (".tsv", ".bio", ".conll")
@@ -40,11 +37,14 @@ def read_goals(path: Path | str) -> Splits[Utterance]:
     - `train.tsv`: word<TAB>BIO tag, with `train.intent.txt` beside it, one goal a line;
     - `train.jsonl`: {"text", "goal", "slots"} or {"text", "label"} a line; `oos_train.jsonl` beside it is out of scope;
     - one file of CLINC's original layout: {"train": [[text, label], ...], "oos_train": ...}, or a folder without any of
-      the above that has it as `data_full.json`.
+      the above that has it as `data_full.json`;
+    - the formats of other tools in `twofold.data.importers`.
     """
     path = Path(path)
     if not path.exists():
         raise DataError(path, None, "no such file")
+    if imported := import_data(path, ENDINGS, GOALS):
+        return cut_missing(path, imported.splits, lambda utterance: utterance.text, labels_of)
     if path.is_dir() and not any(find_split(path, name, ENDINGS) for name in SPLITS):
         path = find_file(path, CLINC) or path
     if unpacked_name(path).endswith(".json"):
@@ -79,67 +79,8 @@ def _tagged(path: Path) -> list[Utterance]:
         if not goal:
             raise DataError(beside, number, f"no goal for the sentence at {path.name}:{sentence.line}")
         text, slots = joined(sentence.tagged)
-        utterances.append(Utterance(text, _in_scope(goal), slots))
+        utterances.append(Utterance(text, in_scope(goal), slots))
     return utterances
-
-
-def utterance_of(path: Path | str, line: int, record: dict[str, Any]) -> Utterance:
-    """A record of {"text", "goal", "slots"}: the goal may be null (out of scope) or called "label"."""
-    text = text_field(path, line, record, "text")
-    name = "goal" if "goal" in record or "label" not in record else "label"
-    goal = record[name] if name in record and record[name] is None else text_field(path, line, record, name).strip()
-    check_count(path, line, "WORDS", text.count(" ") + 1, "words in one utterance")
-    entries = field(path, line, record, "slots", "list") if "slots" in record else []
-    check_count(path, line, "SLOTS", len(entries), "slots in one utterance")
-    slots: list[Slot] = []
-    for entry in entries:
-        slots.append(_slot(path, line, text, entry, slots))
-    ordered = tuple(sorted(slots, key=lambda slot: slot.start))
-    problem = why_not_slots(text, ordered)
-    if problem:
-        raise DataError(path, line, problem)
-    return Utterance(text, _in_scope(goal), ordered)
-
-
-def _slot(path: Path | str, line: int, text: str, entry: Any, taken: list[Slot]) -> Slot:
-    """A slot by place, or by value, which is then looked for where no other slot is."""
-    if not isinstance(entry, dict):
-        raise DataError(path, line, f"field 'slots' must hold objects, got {as_json(entry)}")
-    name = text_field(path, line, entry, "name")
-    if "start" in entry or "end" in entry:
-        slot = Slot(
-            name, field(path, line, entry, "start", "whole number"), field(path, line, entry, "end", "whole number")
-        )
-        there = text[slot.start : slot.end] if slot.start >= 0 else ""
-        if "value" in entry and entry["value"] != there:
-            problem = f"has value {shown(entry['value'])}, but {shown(there)} is at its place"
-            raise DataError(path, line, f"slot {shown(name)} {problem}")
-        return slot
-    value = text_field(path, line, entry, "value")
-    first, start = None, text.find(value)
-    while start >= 0:
-        slot = Slot(name, start, start + len(value))
-        if not any(slot.start < other.end and other.start < slot.end for other in taken):
-            # The ten of "listen to ten songs" is a word of its own; where there is no such place, the first will do.
-            if not _is_inside(text, slot.start) and not _is_inside(text, slot.end):
-                return slot
-            first = first or slot
-        start = text.find(value, start + 1)
-    if first is None:
-        problem = f"has value {shown(value)}, which is not (or no more) in {shown(text)}"
-        raise DataError(path, line, f"slot {shown(name)} {problem}")
-    return first
-
-
-def _is_inside(text: str, place: int) -> bool:
-    """Whether a word goes on there; accents and vowel signs are part of one."""
-    return 0 < place < len(text) and all(
-        letter.isalnum() or unicodedata.category(letter)[0] == "M" for letter in text[place - 1 : place + 1]
-    )
-
-
-def _in_scope(goal: str | None) -> str | None:
-    return None if goal == OUT_OF_SCOPE else goal
 
 
 def _outside(folder: Path, split: str) -> list[Utterance]:
@@ -170,5 +111,5 @@ def _row(path: Path, key: str, place: int, row: Any) -> Utterance:
         case [str(text), str(label)] if text.strip() and label.strip():
             for part in (text, label):
                 check_characters(path, None, key, part)
-            return Utterance(text, _in_scope(label.strip()))
+            return Utterance(text, in_scope(label.strip()))
     raise DataError(path, None, f"entry {place} of {key!r} must be [text, label], got {as_json(row)}")

@@ -130,8 +130,11 @@ def kinds_of(template: str) -> set[str]:
     return set(walk(parse(template)))
 
 
-def say(template: str, rng: Random, draw: Callable[[str], str]) -> Spoken:
-    """One sentence of a template. `draw(kind)` gives a value, which may itself be a template."""
+def say(template: str, rng: Random, draw: Callable[[str], str], *, articles: bool = True) -> Spoken:
+    """One sentence of a template. `draw(kind)` gives a value, which may itself be a template.
+
+    With `articles`, "a" before a vowel becomes "an", as in English.
+    """
 
     def pieces(parts: tuple[Part, ...], label: str | None) -> Iterator[Piece]:
         for part in parts:
@@ -143,18 +146,18 @@ def say(template: str, rng: Random, draw: Callable[[str], str]) -> Spoken:
                 yield from pieces(parse(draw(part.kind)), label)
             else:
                 inner = pieces(parse(draw(part.kind)), part.label)
-                yield join_pieces([(text, None) for text, _ in inner]).text, part.label
+                yield join_pieces([(text, None) for text, _ in inner], articles).text, part.label
 
-    return join_pieces(pieces(parse(template), None))
+    return join_pieces(pieces(parse(template), None), articles)
 
 
-def join_pieces(pieces: Sequence[Piece] | Iterator[Piece]) -> Spoken:
+def join_pieces(pieces: Iterable[Piece], articles: bool = True) -> Spoken:
     """Pieces joined with single spaces, none at the ends nor before a comma or a stop; "a" before a vowel is "an"."""
     text = ""
     slots = []
     space = False
     for piece, label in pieces:
-        if piece.lstrip()[:1] in VOWELS and text.rpartition(" ")[2] == "a" and (space or piece[0] == " "):
+        if articles and piece.lstrip()[:1] in VOWELS and text.rpartition(" ")[2] == "a" and (space or piece[0] == " "):
             text += "n"
         if label is not None:
             text += " " if space and text else ""

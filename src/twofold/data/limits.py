@@ -7,7 +7,8 @@ import os
 
 LIMITS = {
     "FILE_BYTES": 2**29,  # of a file, unpacked
-    "DOCUMENT_BYTES": 2**26,  # of a file that is parsed as a whole: JSON, YAML, CSV
+    "DOCUMENT_BYTES": 2**26,  # of a file that is parsed as a whole: JSON, CSV
+    "YAML_BYTES": 2**22,  # of a file of YAML, which is slow to parse
     "LINES": 5_000_000,  # of a file
     "LINE_CHARACTERS": 2_000_000,  # of one line
     "LABELS": 10_000,  # different ones in a data set

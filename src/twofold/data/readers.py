@@ -5,13 +5,15 @@ it by hash, a tenth each, and the result's `cut` says so.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
 from twofold.checked import shown
 from twofold.data import bio
 from twofold.data.examples import (
+    OUT_OF_SCOPE,
     SPLITS,
     Answer,
     Document,
@@ -22,11 +24,15 @@ from twofold.data.examples import (
     Retrieval,
     Splits,
     Tagged,
+    Utterance,
 )
 from twofold.data.files import DataError, check_count, counted, field, lines_of, records_of, text_field, text_of
+from twofold.data.importers.formats import GOALS, PARTS, SPANS, import_data
 from twofold.data.splits import SPLIT_NAMES, cut_missing, find_file, is_all_test, read_splits, unpacked_name
 
 Example = TypeVar("Example")
+# Labels that a sentence about unknown ones names.
+NAMED = 20
 
 
 def read_tagged(path: Path | str, *, bio_tags: bool = False) -> Splits[Tagged]:
@@ -36,6 +42,8 @@ def read_tagged(path: Path | str, *, bio_tags: bool = False) -> Splits[Tagged]:
         return [sentence.tagged for sentence in bio.sentences(file, bio=bio_tags)]
 
     endings = (".tsv", ".bio", ".conll", ".txt")
+    if imported := import_data(path, endings, SPANS if bio_tags else PARTS):
+        return cut_missing(path, imported.splits, lambda tagged: " ".join(tagged.words), lambda tagged: tagged.tags)
     return read_splits(path, endings, read, lambda tagged: " ".join(tagged.words), lambda tagged: tagged.tags)
 
 
@@ -54,7 +62,16 @@ def read_labelled(path: Path | str) -> Splits[Labelled]:
             )
         return [_labelled(file, number, line) for number, line in enumerate(lines_of(file), 1) if line.strip()]
 
-    return read_splits(path, (".jsonl", ".tsv"), read, lambda example: example.text, lambda example: [example.label])
+    endings = (".jsonl", ".tsv")
+    if imported := import_data(path, endings, GOALS):
+        train, dev, test = (_without_slots(getattr(imported.splits, name)) for name in SPLITS)
+        splits = Splits(train, dev, test)
+        return cut_missing(path, splits, lambda example: example.text, lambda example: [example.label])
+    return read_splits(path, endings, read, lambda example: example.text, lambda example: [example.label])
+
+
+def _without_slots(utterances: list[Utterance]) -> list[Labelled]:
+    return [Labelled(utterance.text, utterance.goal or OUT_OF_SCOPE) for utterance in utterances]
 
 
 def _labelled(path: Path, number: int, line: str) -> Labelled:
@@ -228,15 +245,27 @@ def read_texts(path: Path | str) -> Splits[str]:
 
 
 def check_known(splits: Splits[Example], labels: Callable[[Example], Iterable[str]], path: Path | str = "data") -> None:
-    """Raises if dev or test has a label that train lacks: nothing could ever predict it."""
-    if not splits.train:
-        return
+    """Raises if dev or test has labels that train lacks."""
+    if unknown := unknown_labels(splits, labels, path):
+        raise DataError(path, None, says_unknown(unknown))
+
+
+def unknown_labels(
+    splits: Splits[Example], labels: Callable[[Example], Iterable[str]], path: Path | str = "data"
+) -> dict[str, int]:
+    """Labels of dev and test that train lacks, each with how many examples have it; nothing could ever predict them.
+
+    Empty where there is no train to compare with. Raises if train has more labels than the limit.
+    """
     known = {label for example in splits.train for label in labels(example)}
     check_count(path, None, "LABELS", len(known), "different labels in train")
-    for name in ("dev", "test"):
-        for place, example in enumerate(getattr(splits, name), 1):
-            for label in labels(example):
-                if label not in known:
-                    raise DataError(
-                        path, None, f"label {shown(label)} of example {place} in {name} does not occur in train"
-                    )
+    others = (example for part in (splits.dev, splits.test) for example in part) if splits.train else ()
+    return dict(Counter(label for example in others for label in set(labels(example)) if label not in known))
+
+
+def says_unknown(unknown: Mapping[str, int]) -> str:
+    """One sentence that names all unknown labels, the most common first."""
+    names = sorted(unknown, key=lambda label: (-unknown[label], label))
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    listed = ", ".join(f"{shown(name)} ({unknown[name]})" for name in names[:NAMED])
+    return f"{counted(len(names), 'label')} of dev or test not in train: {listed}{more}"

@@ -16,6 +16,7 @@ Example = TypeVar("Example")
 SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "valid", "validation", "val"), "test": ("test",)}
 ENDINGS = (".jsonl", ".tsv", ".txt", ".bio", ".conll")
 _all_is_test: ContextVar[bool] = ContextVar("all_is_test", default=False)
+_nothing_is_cut: ContextVar[bool] = ContextVar("nothing_is_cut", default=False)
 
 
 def unpacked_name(path: Path) -> str:
@@ -68,6 +69,16 @@ def all_as_test() -> Generator[None]:
         _all_is_test.reset(token)
 
 
+@contextmanager
+def nothing_cut() -> Generator[None]:
+    """Within it, readers give the splits that the files have, and cut none from train."""
+    token = _nothing_is_cut.set(True)
+    try:
+        yield
+    finally:
+        _nothing_is_cut.reset(token)
+
+
 def is_all_test() -> bool:
     return _all_is_test.get()
 
@@ -110,7 +121,7 @@ def cut_missing(
     if is_all_test():
         return Splits([], [], [*splits.train, *splits.dev, *splits.test])
     wanted = [name for name in splits.missing if name != "train"]
-    if not splits.train or not wanted:
+    if _nothing_is_cut.get() or not splits.train or not wanted:
         return splits
     keys = sorted({key(example) for example in splits.train}, key=lambda text: (fingerprint(text), text))
     size = max(1, round(len(keys) / 10))
