@@ -80,5 +80,5 @@ def test_one_label_cannot_be_learned(tmp_path):
 
 def test_a_label_that_train_lacks_is_an_error(tmp_path):
     write(tmp_path, train=[("a", "x"), ("b", "y")], dev=[("c", "z")], test=[("d", "x")])
-    with pytest.raises(ValueError, match=r"label 'z' of example 1 in dev does not occur in train"):
+    with pytest.raises(ValueError, match=r"1 label of dev or test not in train: 'z'"):
         Classification.examples(tmp_path)

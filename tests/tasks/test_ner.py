@@ -71,7 +71,7 @@ def test_says_which_tag_it_never_saw(run):
     [
         ("Anna\tB-PER\nOslo\tI-LOC\n", r"train.tsv:2: tag 'I-LOC' follows 'B-PER'"),
         ("Anna\tPER\n", r"train.tsv:1: tag 'PER' is none of O, B-..., I-..."),
-        ("Anna B-PER\n", r"train.tsv:1: expected word<TAB>tag"),
+        ("Anna PER\n", r"train.tsv:1: expected word<TAB>tag"),
     ],
 )
 def test_broken_files_are_named_with_the_line(tmp_path, lines, problem):
