@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 from tests.training import tiny
 from tests.training.test_resume import At, Crash, crash
 from twofold.training import checkpoints, durable
+from twofold.training.checkpoints import Checkpoint
 from twofold.training.durable import why_damaged, write_folder, write_json
+from twofold.training.state import read_saved
 
 FILES = ["model.safetensors", "optimizer.safetensors", "random.safetensors", "best.safetensors", "state.json"]
 
@@ -66,14 +69,102 @@ def test_the_one_before_is_used(name, damage, crashed, tmp_path):
     watcher = At(0, crash)
     tiny.train(tmp_path, resume=True, progress=watcher, **OPTIONS)
     (note,) = watcher.notes
-    if (name, damage) == ("manifest.json", remove):
-        assert note == "step-000000008 was never finished: removed"
-    else:
-        assert note.startswith("step-000000008 is damaged (")
-        assert name in note
-        assert note.endswith("removed, the one before it is used")
+    assert note.startswith("step-000000008 is damaged (")
+    assert name in note
+    assert note.endswith("removed, the one before it is used")
     assert tiny.equal(tiny.weights(tmp_path), tiny.weights(crashed / "whole"))
     assert tiny.curve(tmp_path) == tiny.curve(crashed / "whole")
+
+
+NESTED = "[" * 100_000 + "]" * 100_000
+
+
+def replaced(make):
+    """A damage that puts something else in a file's place."""
+
+    def damage(path):
+        path.unlink()
+        make(path)
+
+    return damage
+
+
+def said(name, value):
+    """A damage of state.json: a field with another value."""
+
+    def damage(path):
+        content = json.loads(path.read_text())
+        path.write_text(json.dumps(content | {name: value}))
+
+    return damage
+
+
+STRANGE = {
+    "a folder": replaced(lambda path: path.mkdir()),
+    "a link to itself": replaced(lambda path: path.symlink_to(path)),
+    "a link to nothing": replaced(lambda path: path.symlink_to("/nonexistent")),
+    "a pipe": replaced(os.mkfifo),
+    "nested without end": lambda path: path.write_text(NESTED),
+    "a list": lambda path: path.write_text("[]"),
+    "no text": lambda path: path.write_bytes(b"\xff\xfe"),
+}
+
+
+@pytest.mark.parametrize("damage", STRANGE.values(), ids=STRANGE)
+@pytest.mark.parametrize("name", ["manifest.json", "state.json", "model.safetensors"])
+@pytest.mark.parametrize("is_vouched_for", [False, True])
+def test_whatever_is_in_the_place_of_a_file(name, damage, is_vouched_for, crashed, tmp_path):
+    """Also where the manifest vouches for it, as if it had been written so."""
+    newest = checkpoint_with(damage, name, crashed, tmp_path)
+    if is_vouched_for and name != "manifest.json":
+        files = {path.name: durable._measured(path) for path in newest.iterdir() if path.is_file()}
+        write_json(newest / "manifest.json", {"files": files})
+    assert_the_one_before_is_read(newest)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("step", "8"),
+        ("step", -1),
+        ("step", True),
+        ("epoch", 1.5),
+        ("seconds", float("nan")),
+        ("best", [1]),
+        ("best", {"loss": None}),
+        ("settings", 3),
+        ("worse", None),
+        ("unknown", 1),
+    ],
+)
+def test_a_state_of_other_fields_is_damage(field, value, crashed, tmp_path):
+    newest = checkpoint_with(said(field, value), "state.json", crashed, tmp_path)
+    files = {path.name: durable._measured(path) for path in newest.iterdir() if path.name != "manifest.json"}
+    write_json(newest / "manifest.json", {"files": files})
+    assert_the_one_before_is_read(newest)
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda path: path.symlink_to("/nonexistent"), Path.touch])
+def test_what_has_the_name_of_a_checkpoint_and_is_none(make, crashed, tmp_path):
+    newest = checkpoint_with(lambda path: None, "state.json", crashed, tmp_path)
+    shutil.rmtree(newest)
+    make(newest)
+    assert_the_one_before_is_read(newest)
+
+
+def checkpoint_with(damage, name, crashed, folder):
+    shutil.copytree(crashed / "crashed" / "checkpoints", folder, dirs_exist_ok=True)
+    damage(folder / "step-000000008" / name)
+    return folder / "step-000000008"
+
+
+def assert_the_one_before_is_read(newest):
+    notes = []
+    content, tensors = checkpoints.newest_whole(newest.parent, notes.append, read_saved)
+    assert content["state"]["step"] == 7
+    assert set(tensors) == {"model", "optimizer", "random", "best"}
+    assert [note.startswith("step-000000008 is damaged (") for note in notes] == [True]
+    assert not os.path.lexists(newest)
 
 
 def test_when_all_are_damaged_nothing_is_thrown_away(crashed, tmp_path):
@@ -129,7 +220,7 @@ def test_no_space_leaves_what_was_there(moment, tmp_path, monkeypatch):
         checkpoints.save(tmp_path, 2, {"step": 2}, {"model": {"a": torch.ones(2)}}, keep=1)
     monkeypatch.undo()
     assert [path.name for path in tmp_path.iterdir()] == ["step-000000001"]
-    assert checkpoints.newest_whole(tmp_path, pytest.fail).state() == {"step": 1}
+    assert checkpoints.newest_whole(tmp_path, pytest.fail, Checkpoint.state) == {"step": 1}
 
 
 def test_everything_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
@@ -147,7 +238,7 @@ def test_leftovers_are_swept(tmp_path):
     checkpoints.save(tmp_path, 1, {}, {}, keep=1)
     (tmp_path / ".saving-step-000000002").mkdir()
     (tmp_path / ".saving-step-000000002" / "model.safetensors").write_bytes(b"half")
-    assert checkpoints.newest_whole(tmp_path, pytest.fail).path.name == "step-000000001"
+    assert checkpoints.newest_whole(tmp_path, pytest.fail, lambda found: found.path.name) == "step-000000001"
     assert [path.name for path in tmp_path.iterdir()] == ["step-000000001"]
 
 

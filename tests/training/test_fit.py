@@ -1,15 +1,19 @@
 """What a run does when nothing goes wrong."""
 
+import errno
+import io
 import math
+import shutil
 from dataclasses import asdict
 
 import pytest
 import torch
+from rich.console import Console
 from torch.nn.functional import cross_entropy
 
 from tests.training import tiny
 from twofold.models import DecoderForCausalLM, EncoderForGoal, GoalConfig
-from twofold.training import Settings, fit, is_finished, read_metrics
+from twofold.training import Bar, Settings, fit, is_finished, read_metrics
 from twofold.training.distribution import join
 from twofold.training.feeding import Piece, fed
 from twofold.training.learner import Learner
@@ -370,3 +374,54 @@ def test_a_step_that_spoils_the_weights_is_found_at_once(looks, tmp_path):
     ):
         tiny.train(tmp_path, changes=changes, evaluate=tiny.evaluate if looks else None)
     assert not is_finished(tmp_path)
+
+
+def emptied(folder):
+    for path in list(folder.iterdir()):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def replaced(folder):
+    shutil.copytree(folder, folder.with_name("other"))
+    shutil.rmtree(folder)
+    folder.with_name("other").rename(folder)
+
+
+GONE = {
+    "removed": shutil.rmtree,
+    "emptied": emptied,
+    "moved": lambda path: path.rename(path.parent / "b"),
+    "replaced": replaced,
+}
+
+
+def files(folder):
+    """All but the checkpoints and their lock, and how large they are."""
+    return sorted((path.name, path.stat().st_size) for path in folder.glob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("damage", GONE.values(), ids=GONE)
+@pytest.mark.parametrize("step", [2, 9])
+def test_a_folder_that_goes_while_it_trains_is_an_error_that_names_it(step, damage, tmp_path):
+    """And nothing is written into what is there instead, which would pass for a run."""
+    folder = tmp_path / "run"
+    after = []
+
+    class Removes(Silent):
+        def step(self, step_):
+            if step_.step == step:
+                damage(folder)
+                after.extend(files(folder))
+
+    with pytest.raises(OSError, match=f"cannot be written to {folder} .*removed, emptied or moved.*nothing is kept"):
+        tiny.train(folder, progress=Removes())
+    assert files(folder) == after
+
+
+class Full(io.StringIO):
+    def write(self, text):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_where_nobody_can_be_told_training_goes_on(tmp_path):
+    assert tiny.train(tmp_path, progress=Bar("x", Console(file=Full()))).steps == 10

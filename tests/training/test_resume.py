@@ -157,8 +157,8 @@ def test_a_second_signal_does_not_wait(tmp_path, monkeypatch):
 
     with pytest.raises(Stopped, match="after step 4"):
         tiny.train(tmp_path, progress=At(3, twice))
-    # Both at once were one wish; a second later they are two.
-    monkeypatch.setattr("twofold.training.stopping.ONE_WISH", 0.0)
+    # Both at once were one request; a second later they are two.
+    monkeypatch.setattr("twofold.training.stopping.ONE_REQUEST", 0.0)
     with pytest.raises(KeyboardInterrupt):
         tiny.train(tmp_path, progress=At(7, twice), resume=True)
 

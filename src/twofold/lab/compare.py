@@ -50,10 +50,10 @@ def work(
             told.add(text)
             progress.note(text)
 
-    with listening() as wish:
+    with listening() as request:
         while True:
-            if wish.signal:
-                raise Stopped(wish.signal, f"{folder}; what is finished is kept")
+            if request.signal:
+                raise Stopped(request.signal, f"{folder}; what is finished is kept")
             records = read_records(folder / RECORDS, note)
             check_same(lab, records, folder)
             left = remaining(lab.plan, records, note)

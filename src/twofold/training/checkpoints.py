@@ -1,19 +1,31 @@
 """The checkpoints of a run: which there are, which is whole, which may go. What is in them, the caller knows."""
 
 import json
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from twofold.training.durable import MANIFEST, sweep, why_damaged, write_folder, write_json, write_tensors
+from twofold.checked import shortened
+from twofold.training.durable import (
+    UNREADABLE_JSON,
+    remove,
+    sweep,
+    why_damaged,
+    write_folder,
+    write_json,
+    write_tensors,
+)
 
 STATE = "state.json"
 Tensors = Mapping[str, Tensor]
+Read = TypeVar("Read")
+# What reading a checkpoint may raise that holds something else than it should.
+UNREADABLE = (*UNREADABLE_JSON, SafetensorError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +52,7 @@ def save(folder: Path, step: int, state: Mapping[str, Any], tensors: Mapping[str
     made = Checkpoint(folder / f"step-{step:09d}")
     write_folder(made.path, fill)
     for old in found(folder)[:-keep]:
-        shutil.rmtree(old.path, ignore_errors=True)
+        remove(old.path)
     return made
 
 
@@ -49,10 +61,11 @@ def found(folder: Path) -> list[Checkpoint]:
     return [Checkpoint(path) for path in sorted(folder.glob("step-*")) if path.name[len("step-") :].isdigit()]
 
 
-def newest_whole(folder: Path, note: Callable[[str], None]) -> Checkpoint | None:
-    """The newest checkpoint whose hashes hold; those after it are reported and removed. None if there are none at all.
+def newest_whole(folder: Path, note: Callable[[str], None], read: Callable[[Checkpoint], Read]) -> Read | None:
+    """What `read` makes of the newest checkpoint that is as it was written, and that it can read; None without any.
 
-    Where every one is damaged, none is removed and a ValueError says so: starting again is not for us to decide.
+    Those after it are reported and removed. Where every one is damaged, none is removed and a ValueError says so:
+    starting again is not for us to decide.
     """
     sweep(folder)
     damaged: list[tuple[Checkpoint, str]] = []
@@ -60,12 +73,11 @@ def newest_whole(folder: Path, note: Callable[[str], None]) -> Checkpoint | None
     for checkpoint in reversed(found(folder)):
         why = why_damaged(checkpoint.path)
         if why is None:
-            whole = checkpoint
-            break
-        if not (checkpoint.path / MANIFEST).exists():
-            note(f"{checkpoint.path.name} was never finished: removed")
-            shutil.rmtree(checkpoint.path, ignore_errors=True)
-            continue
+            try:
+                whole = read(checkpoint)
+                break
+            except UNREADABLE as error:
+                why = f"it cannot be read: {type(error).__name__}: {shortened(str(error))}"
         damaged.append((checkpoint, why))
     if damaged and whole is None:
         checkpoint, why = damaged[0]
@@ -74,5 +86,5 @@ def newest_whole(folder: Path, note: Callable[[str], None]) -> Checkpoint | None
         )
     for checkpoint, why in damaged:
         note(f"{checkpoint.path.name} is damaged ({why}): removed, the one before it is used")
-        shutil.rmtree(checkpoint.path, ignore_errors=True)
+        remove(checkpoint.path)
     return whole

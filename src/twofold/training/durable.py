@@ -18,6 +18,8 @@ from torch import Tensor
 from twofold.disk import flush, is_aside, system_errors
 
 MANIFEST = "manifest.json"
+# What reading a JSON file may raise, whatever is in its place: text that is none, nesting without end, other fields.
+UNREADABLE_JSON = (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 ASIDE = ".saving-"
 
 
@@ -46,6 +48,8 @@ def write_folder(folder: Path, fill: Callable[[Path], None]) -> None:
 
 def why_damaged(folder: Path) -> str | None:
     """What is wrong with a folder that `write_folder` made; None if every byte is as it was written."""
+    if not (folder / MANIFEST).is_file():
+        return f"{MANIFEST} is missing"
     try:
         files: dict[str, Any] = json.loads((folder / MANIFEST).read_text())["files"]
         for name, expected in files.items():
@@ -53,7 +57,7 @@ def why_damaged(folder: Path) -> str | None:
                 return f"{name} is missing"
             if _measured(folder / name) != expected:
                 return f"{name} is not what was written"
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+    except UNREADABLE_JSON as error:
         return f"its {MANIFEST} cannot be read ({type(error).__name__})"
     return None
 
@@ -61,11 +65,17 @@ def why_damaged(folder: Path) -> str | None:
 def sweep(parent: Path) -> None:
     """Remove what unfinished writes left in `parent`, folders and files."""
     for path in parent.glob(".*"):
-        if path.name.startswith(ASIDE):
-            shutil.rmtree(path, ignore_errors=True)
-        elif is_aside(path):
-            with suppress(OSError):
-                path.unlink()
+        if path.name.startswith(ASIDE) or is_aside(path):
+            remove(path)
+
+
+def remove(path: Path) -> None:
+    """A folder or a file, whatever has that name, if it can be removed."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    with suppress(OSError):
+        path.unlink()
 
 
 def write_json(path: Path, content: Any) -> None:

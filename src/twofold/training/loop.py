@@ -1,13 +1,12 @@
 """The training loop: one for all tasks.
 
-It is written out here, on torch, rather than hung into transformers.Trainer or accelerate, for what those do:
+It is written on torch and not on transformers.Trainer or accelerate, because:
 - Trainer pickles its optimizer, scheduler, random states and arguments (.pt, .pth, .bin), and not atomically. A resumed
-  run draws all batches that it has seen once more; batches depend on the number of processes.
-- accelerate's state is one per Python process: a second run in it cannot have another precision. Asked for FSDP on
-  CPUs, it runs DDP and does not say so, so what two processes test there would not be what runs on GPUs.
+  run draws again all batches that it has seen; batches depend on the number of processes.
+- accelerate has one state per Python process: a second run in it cannot have another precision. Asked for FSDP on
+  CPUs, it runs DDP without a word, so a test with two processes there would not test what runs on GPUs.
 
-What is left of both once checkpoints, order, distribution and reports are ours is the page below. Models stay
-transformers' own: a loss from `forward`, `save_pretrained` at the end.
+Models stay transformers' own: a loss from `forward`, `save_pretrained` at the end.
 """
 
 import math
@@ -40,13 +39,14 @@ from twofold.training.learner import Learner
 from twofold.training.loss import count
 from twofold.training.optimizer import rate
 from twofold.training.order import epoch_batches, lengths_of, total_steps
+from twofold.training.presence import Presence
 from twofold.training.progress import Progress, Silent, Step
 from twofold.training.randomness import undisturbed
 from twofold.training.reporters import reporter
 from twofold.training.result import read_model, write_model
 from twofold.training.settings import Settings
-from twofold.training.state import State
-from twofold.training.stopping import Diverged, Stopped, Wish, listening
+from twofold.training.state import State, read_saved
+from twofold.training.stopping import Diverged, Stopped, StopRequest, listening
 from twofold.training.streaming import Numbered
 from twofold.training.tensors import set_weights, weights
 
@@ -125,7 +125,7 @@ def fit(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Job:
-    """What is to be done, as `fit` was told."""
+    """The arguments of `fit`."""
 
     model: PreTrainedModel
     train: Sequence[Features] | Numbered
@@ -144,7 +144,7 @@ class _Job:
 
 
 class _Run:
-    """One life of a run, from its newest checkpoint (or the start) to its end (or a signal)."""
+    """A run from its newest checkpoint (or the start) to its end (or a signal)."""
 
     def __init__(self, job: _Job, processes: Processes, resume: bool) -> None:
         self.job, self.settings, self.processes = job, job.settings, processes
@@ -156,6 +156,7 @@ class _Run:
         self.unread: list[tuple[Tensor, Tensor]] = []
         self.best: dict[str, Tensor] = {}
         self.saved_step, self.can_write = 0, True
+        self.presence = Presence(job.folder) if processes.is_main else None
         if resume:
             self._pick_up()
         if processes.is_main:
@@ -168,20 +169,20 @@ class _Run:
         self.seconds_before, self.began = self.state.seconds, time.monotonic()
         self.saved_at = self.began
 
-    def train(self, wish: Wish) -> None:
-        """Until the last step, or until looks at the dev split no longer get better."""
+    def train(self, request: StopRequest) -> None:
+        """Until the last step, or until evaluations on the dev split no longer get better."""
         self.job.model.train()
         while not self.is_over:
             batches = epoch_batches(self.settings, self.job.examples, self.lengths, self.state.epoch)
             rest = batches[self.state.batch :]
             for pieces in fed(self.job.train, self.job.collate, rest, self.settings, self.processes, self.state.step):
-                signal, is_save_due = self._step(pieces, wish)
+                signal, is_save_due = self._step(pieces, request)
                 self.state.batch += 1
                 if is_last_batch := self.state.batch == len(batches):
                     self.state.epoch, self.state.batch = self.state.epoch + 1, 0
-                self._tell(self.state.epoch + self.state.batch / len(batches))
-                if self._is_look_due(is_last_batch):
-                    self._look()
+                self._report(self.state.epoch + self.state.batch / len(batches))
+                if self._is_evaluation_due(is_last_batch):
+                    self._evaluate()
                 if signal or is_save_due:
                     self._save()
                 if signal:
@@ -208,8 +209,8 @@ class _Run:
         }
         # No process has a whole model under fsdp.
         whole = self.learner.weights() if self.processes.kind == "fsdp" else None
-        if self.processes.is_main:
-            self._write_result(whole, end)
+        if self.presence is not None:
+            self._write_result(self.presence, whole, end)
             remove_checkpoints(self.job.folder)
         self.processes.wait()
         return _outcome(end)
@@ -224,36 +225,34 @@ class _Run:
         patience = self.settings.patience
         return self.state.step >= self.total or (patience is not None and self.state.worse >= patience)
 
-    def _is_look_due(self, is_last_batch: bool) -> bool:
-        """Every so many steps, or every epoch; and at the end, before the last checkpoint, so that none looks twice."""
+    def _is_evaluation_due(self, is_last_batch: bool) -> bool:
+        """Every so many steps, or every epoch; and at the end, before the last checkpoint, so that it is done once."""
         every = self.settings.evaluate_steps
         is_time = self.state.step % every == 0 if every else is_last_batch
         return self.job.evaluate is not None and (is_time or self.state.step == self.total)
 
-    def _step(self, pieces: list[Piece], wish: Wish) -> tuple[int, bool]:
+    def _step(self, pieces: list[Piece], request: StopRequest) -> tuple[int, bool]:
         """One optimizer step. Says which signal asks for an end, if any, and whether it is time to save."""
         counts = [count(piece.batch, self.job.model) if piece.counts else 0 for piece in pieces]
-        patience = self.settings.save_seconds
-        is_late = patience is not None and time.monotonic() - self.saved_at >= patience
+        is_late = time.monotonic() - self.saved_at >= (self.settings.save_seconds or math.inf)
         # All processes decide alike, because all see the same sums.
         total, tokens, interrupts, terminations, late = self.processes.summed(
             [
                 sum(counts),
                 sum(piece.tokens for piece in pieces),
-                wish.signal == SIGINT,
-                wish.signal == SIGTERM,
+                request.signal == SIGINT,
+                request.signal == SIGTERM,
                 is_late and self.processes.is_main,
             ]
         )
         self.state.step += 1
         self.unread.append(self.learner.step(pieces, counts, total, rate(self.settings, self.state.step, self.total)))
         self.state.tokens += int(tokens)
-        every = self.settings.save_steps
         signal = SIGINT if interrupts else SIGTERM if terminations else 0
-        return int(signal), bool(late) or (every is not None and self.state.step % every == 0)
+        return int(signal), bool(late) or self.state.step % (self.settings.save_steps or math.inf) == 0
 
     def _read(self) -> None:
-        """Losses since the last call. The first that is no number ends the run, before anything of it is saved."""
+        """Losses since the last call. The first that is not finite ends the run, before anything of it is saved."""
         if not self.unread:
             return
         losses = self.processes.summed([float(loss) for loss, _ in self.unread])
@@ -268,13 +267,13 @@ class _Run:
             self.state.add(loss, norm)
 
     def _check_weights(self) -> None:
-        """A step can spoil the weights though its loss was a number: the next loss would tell, and may never come."""
+        """A step can make weights that are not finite though its loss was: the next loss would show it, if any came."""
         (spoilt,) = self.processes.summed([self.learner.has_spoilt_weights])
         if spoilt:
             problem = f"weights are not all numbers after step {self.state.step}"
             raise Diverged(f"{problem}; {self._kept()}; try a lower learning_rate")
 
-    def _tell(self, epoch: float) -> None:
+    def _report(self, epoch: float) -> None:
         """A line of metrics.jsonl, every log_steps and at the end."""
         if self.state.step % self.settings.log_steps and self.state.step != self.total:
             return
@@ -286,13 +285,13 @@ class _Run:
             learning_rate=rate(self.settings, self.state.step, self.total),
             tokens=self.state.tokens,
             seconds=self._seconds(),
-            **self.state.tell(),
+            **self.state.averages(),
         )
         self._record("step", step.as_json())
         self.job.progress.step(step)
 
-    def _look(self) -> None:
-        """Evaluate, and remember the weights if they are the best so far. Training goes on as if nobody had looked."""
+    def _evaluate(self) -> None:
+        """Remember the weights if they are the best so far. The random state is restored afterwards."""
         self._read()
         self._check_weights()
         job, numbers = self.job, {}
@@ -303,15 +302,16 @@ class _Run:
                 numbers = {name: float(value) for name, value in job.evaluate(job.model).items()}
                 job.model.train()
         numbers = self.processes.from_main(numbers)
-        if self.state.look(numbers, job.metric, job.higher_is_better):
+        if self.state.evaluated(numbers, job.metric, job.higher_is_better):
             self.best = self.learner.weights()
         self._record("evaluation", {"step": self.state.step, **numbers})
         job.progress.evaluated(self.state.step, numbers)
 
     def _record(self, kind: str, numbers: Mapping[str, Any]) -> None:
-        if self.report is None:
+        if self.report is None or self.presence is None:
             return
         try:
+            self.presence.check()
             self.metrics.write(kind, numbers)
             self.can_write = True
         except OSError as error:
@@ -333,8 +333,9 @@ class _Run:
             named["best"] = self.best
         state = {"settings": self.settings.as_json(), "examples": self.job.examples, **self.state.as_json()}
         problem = None
-        if self.processes.is_main:
+        if self.presence is not None:
             try:
+                self.presence.check()
                 self.metrics.flush()
                 checkpoints.save(self.job.folder / CHECKPOINTS, self.state.step, state, named, self.settings.keep)
             except OSError as error:
@@ -347,39 +348,37 @@ class _Run:
         self.saved_at = time.monotonic()
 
     def _pick_up(self) -> None:
-        """Everything as it was at the newest checkpoint whose hashes hold."""
-        found, state = None, None
+        """Everything as it was at the newest checkpoint that is whole."""
+        content, tensors = None, {}
         if self.processes.is_main:
-            found = checkpoints.newest_whole(self.job.folder / CHECKPOINTS, self.job.progress.note)
-            state = found.state() if found else None
-        state = self.processes.from_main(state)
-        if state is None:
+            checkpoint = checkpoints.newest_whole(self.job.folder / CHECKPOINTS, self.job.progress.note, read_saved)
+            content, tensors = checkpoint or (content, tensors)
+        content = self.processes.from_main(content)
+        if content is None:
             self.job.progress.note("there is no checkpoint yet: from the start")
             return
-        self.settings.check_same_run(state.pop("settings"))
-        if (examples := state.pop("examples")) != self.job.examples:
+        self.settings.check_same_run(content["settings"])
+        if (examples := content["examples"]) != self.job.examples:
             raise ValueError(f"train must be what the run began with, {examples} examples, got {self.job.examples}")
-
-        def named(name: str) -> dict[str, Tensor]:
-            return found.tensors(name) if found else {}
-
-        self.state = State(**state)
-        self.learner.restore(named("model"), named("optimizer"), named("random"), self.state.step)
+        self.state = State(**content["state"])
+        model, optimizer, random = (tensors.get(name, {}) for name in ("model", "optimizer", "random"))
+        self.learner.restore(model, optimizer, random, self.state.step)
         if self.state.best_step:
-            self.best = named("model" if self.state.best_step == self.state.step else "best")
+            self.best = tensors.get("best", model)
         self.saved_step = self.state.step
 
-    def _write_result(self, whole: dict[str, Tensor] | None, end: Mapping[str, Any]) -> None:
+    def _write_result(self, presence: Presence, whole: dict[str, Tensor] | None, end: Mapping[str, Any]) -> None:
         """The model, then the line that says that it is there."""
         try:
+            presence.check()
             write_model(self.job.model, self.job.folder, whole)
             self.metrics.write("end", end)
             self.metrics.flush()
+            presence.check()
         except OSError as error:
+            then = f"{self._kept()}: make room and resume" if presence.is_there else "nothing is kept"
             why = error.strerror or error
-            raise OSError(
-                f"the model cannot be written to {self.job.folder} ({why}); {self._kept()}: make room and resume"
-            ) from error
+            raise OSError(f"the model cannot be written to {self.job.folder} ({why}); {then}") from error
 
     def _kept(self) -> str:
         return f"the checkpoint of step {self.saved_step} is kept" if self.saved_step else "nothing is saved"
@@ -397,5 +396,5 @@ def _already(end: dict[str, Any], model: PreTrainedModel, folder: Path, processe
 
 
 def _outcome(end: Mapping[str, Any]) -> Outcome:
-    told = {name: end[name] for name in ("tokens", "seconds", "best_step", "metrics", "stopped_early")}
-    return Outcome(steps=end["step"], **told)
+    names = ("tokens", "seconds", "best_step", "metrics", "stopped_early")
+    return Outcome(steps=end["step"], **{name: end[name] for name in names})

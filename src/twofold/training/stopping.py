@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# Ctrl-C under torchrun comes twice, from the terminal and from torchrun: within so many seconds it is one wish.
-ONE_WISH = 1.0
+# Ctrl-C under torchrun comes twice, from the terminal and from torchrun: within so many seconds it is one request.
+ONE_REQUEST = 1.0
 
 
 class Diverged(ArithmeticError):  # noqa: N818 (as the lab says of a run)
@@ -21,10 +21,10 @@ class Diverged(ArithmeticError):  # noqa: N818 (as the lab says of a run)
 
 
 class Stopped(Exception):  # noqa: N818 (nothing went wrong)
-    """A signal ended the work; `told` says what it was and what is kept of it."""
+    """A signal ended the work; `what` says which work it was and what is kept of it."""
 
-    def __init__(self, number: int, told: str) -> None:
-        super().__init__(f"{signal.Signals(number).name} stopped {told}")
+    def __init__(self, number: int, what: str) -> None:
+        super().__init__(f"{signal.Signals(number).name} stopped {what}")
         self.signal = number
 
     @property
@@ -33,8 +33,8 @@ class Stopped(Exception):  # noqa: N818 (nothing went wrong)
         return 128 + self.signal
 
 
-class Wish:
-    """Which signal has asked for an end; 0 while none has."""
+class StopRequest:
+    """Which signal has asked for an end; 0 while none has. A second one ends the work at once."""
 
     def __init__(self) -> None:
         self.signal, self.since = 0, 0.0
@@ -42,26 +42,26 @@ class Wish:
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if not self.signal:
             self.signal, self.since = number, time.monotonic()
-        elif time.monotonic() - self.since > ONE_WISH:
+        elif time.monotonic() - self.since > ONE_REQUEST:
             raise KeyboardInterrupt
 
 
 @contextmanager
-def listening() -> Generator[Wish]:
-    """Turn signals into a wish while inside; whoever listens inside of that has the same one.
+def listening() -> Generator[StopRequest]:
+    """Turn signals into a request to stop while inside; a listener within a listener has the same one.
 
     Python allows that in the main thread only; elsewhere nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield Wish()
+        yield StopRequest()
         return
-    if isinstance(outer := signal.getsignal(signal.SIGINT), Wish):
+    if isinstance(outer := signal.getsignal(signal.SIGINT), StopRequest):
         yield outer
         return
-    wish = Wish()
-    before = {number: signal.signal(number, wish) for number in SIGNALS}
+    request = StopRequest()
+    before = {number: signal.signal(number, request) for number in SIGNALS}
     try:
-        yield wish
+        yield request
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
