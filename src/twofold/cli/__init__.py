@@ -24,6 +24,7 @@ VERBS = {
     "predict": "what a run makes of a text",
     "generate": "text from a run whose model writes",
     "compare": "a fair experiment: paired runs of several arms, and a report",
+    "convert": "give a trained transformers model split attention",
     "bench": "measure split against standard attention on this machine",
 }
 COMPLETION = "--print-completion"

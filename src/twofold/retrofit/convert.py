@@ -172,22 +172,24 @@ def _undisturbed(model: nn.Module) -> Generator[None]:
             module.training = mode
 
 
-def _pass(model: PreTrainedModel, inputs: dict[str, Any]) -> tuple[Tensor, list[Observed]]:
+def output_of(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Tensor:
+    """The first tensor of a model's output, without a cache, dropout and gradients."""
+    with _undisturbed(model):
+        return _pass(model, inputs)[0]
+
+
+def _pass(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[Tensor, list[Observed]]:
     """One pass: the model's first output, and every call of its attention function."""
     calls: list[Observed] = []
     token = observed.set(calls)
     try:
-        output: Any = model(**inputs, **({} if _knows_no_cache(model) else {"use_cache": False}))
+        output: Any = model(**inputs, **({"use_cache": False} if hasattr(model.config, "use_cache") else {}))
     finally:
         observed.reset(token)
     first = next((value for value in output.values() if isinstance(value, Tensor)), None)
     if first is None:
         raise ValueError("its output has no tensor to compare")
     return first, calls
-
-
-def _knows_no_cache(model: PreTrainedModel) -> bool:
-    return not hasattr(model.config, "use_cache")
 
 
 def _modules(
@@ -269,13 +271,16 @@ def _is_same(own: Tensor, other: Tensor) -> bool:
     return torch.equal(own, other) or bool((own - other).abs().amax() <= room)
 
 
+def room_for(dtype: torch.dtype) -> float:
+    """The relative error up to which two outputs are the same: rounding, summed over layers."""
+    return 1e-3 if torch.finfo(dtype).bits >= 32 else 0.1
+
+
 def _check_output(expected: Tensor, output: Tensor) -> None:
     """The converted model must say what the original did, up to rounding."""
-    expected, output = expected.double(), output.double()
-    room = min(1e3 * torch.finfo(torch.float32).eps if expected.dtype == torch.float64 else 0.1, 0.1)
-    error = (output - expected).norm() / expected.norm().clamp(min=1e-30)
-    if not bool(error <= room):
-        raise ValueError(f"converted, it gives another output (relative error {float(error):.1e})")
+    error = float((output.double() - expected.double()).norm() / expected.double().norm().clamp(min=1e-30))
+    if not error <= room_for(expected.dtype):
+        raise ValueError(f"converted, it gives another output (relative error {error:.1e})")
 
 
 def _become_split(model: PreTrainedModel, kind: Kind, modules: dict[str, Any]) -> None:
