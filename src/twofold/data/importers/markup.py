@@ -8,6 +8,7 @@ from twofold.checked import shown
 from twofold.data.examples import Slot, Utterance, in_scope
 from twofold.data.files import DataError, field, lines_of, parsed_json, text_field, text_of
 from twofold.data.importers.yaml_nodes import documents, fields, is_mapping, items, line_of, lines, text
+from twofold.data.splits import unpacked_name
 from twofold.data.utterances import utterance_of
 
 # [Paris](city), [Paris](city:paris), [Paris]{"entity": "city", "role": "to"}, [Paris][{"entity": "city"}]
@@ -111,7 +112,7 @@ def read_rasa_markdown(path: Path, notes: list[str]) -> Examples:
 
 
 def is_rasa_json(path: Path, head: str) -> bool:
-    return '"rasa_nlu_data"' in head
+    return head.lstrip().startswith("{") and '"rasa_nlu_data"' in head and not unpacked_name(path).endswith(".jsonl")
 
 
 def read_rasa_json(path: Path, notes: list[str]) -> Examples:
@@ -125,6 +126,8 @@ def read_rasa_json(path: Path, notes: list[str]) -> Examples:
             raise DataError(where, None, "must be an object")
         goal = text_field(where, None, record, "intent")
         entities = field(where, None, record, "entities", "list") if "entities" in record else []
+        if wrong := next((entity for entity in entities if not isinstance(entity, dict)), None):
+            raise DataError(where, None, f"field 'entities' must hold objects, got {shown(wrong)}")
         slots = [{"name": one.get("entity"), "start": one.get("start"), "end": one.get("end")} for one in entities]
         example = {"text": record.get("text"), "goal": goal, "slots": slots}
         utterances.append((utterance_of(where, None, example), None))

@@ -9,6 +9,7 @@ from twofold.data.examples import Utterance
 from twofold.data.files import DataError, field, parsed_json, text_of
 from twofold.data.importers.markup import marked, with_slots
 from twofold.data.importers.yaml_nodes import documents, fields, items, line_of, text
+from twofold.data.splits import unpacked_name
 
 # [origin:city](Paris) or [origin](Paris)
 MARK = re.compile(r"\[(?P<name>[^\[\]:]+)(?::[^\[\]]*)?\]\((?P<value>[^()]+)\)")
@@ -16,13 +17,14 @@ Examples = list[tuple[Utterance, str | None]]
 
 
 def is_json(path: Path, head: str) -> bool:
-    return head.lstrip().startswith("{") and re.search(r'"data"\s*:\s*\[\s*\{', head) is not None
+    is_whole = head.lstrip().startswith("{") and not unpacked_name(path).endswith(".jsonl")
+    return is_whole and re.search(r'"data"\s*:\s*\[\s*\{\s*"(text|entity|slot_name)"', head) is not None
 
 
 def read_json(path: Path, notes: list[str]) -> Examples:
     """Utterances as lists of pieces, {"text", "entity", "slot_name"}."""
     whole = parsed_json(path, text_of(path, "DOCUMENT_BYTES"))
-    intents = whole.get("intents", whole)
+    intents = field(path, None, whole, "intents", "object") if "intents" in whole else whole
     utterances: Examples = []
     for goal, content in intents.items():
         if isinstance(content, dict):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from twofold.checked import shown
 from twofold.data.examples import Utterance, in_scope
-from twofold.data.files import DataError, text_of
+from twofold.data.files import DataError, check_count, text_of
 from twofold.data.splits import SPLIT_NAMES, unpacked_name
 
 TEXT = ("text", "utterance", "sentence", "query", "message", "phrase", "question", "input", "content")
@@ -24,6 +24,7 @@ def is_table(path: Path, head: str) -> bool:
 def read_table(path: Path, notes: list[str]) -> list[tuple[Utterance, str | None]]:
     """The utterances of a table, each with its split if there is a column for that."""
     text = text_of(path, "DOCUMENT_BYTES")
+    check_count(path, None, "LINES", text.count("\n"), "lines")
     header = text.lstrip("\n").partition("\n")[0]
     delimiter = _delimiter(header)
     if delimiter is None:

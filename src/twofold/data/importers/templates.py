@@ -25,7 +25,7 @@ NAMES = 1000
 NUMBERS = 20
 SPECIAL = re.compile(r"[\[\](){}|<>]")
 RHASSPY = re.compile(r"[()\[\]|]|\{[^{}]*\}|<[^<>]+>|[^\s()\[\]|{}<>]+")
-RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:,(\d+))?")
+RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})(?:,(\d{1,9}))?")
 
 
 def _identifier(name: str) -> str:
@@ -199,7 +199,10 @@ def read_hassil(path: Path, notes: list[str]) -> Examples:
         _define(path, content, kinds)
     examples: Examples = []
     for goal, intent in fields(path, contents[-1]["intents"]).items() if "intents" in contents[-1] else ():
-        for block in items(path, fields(path, intent)["data"]):
+        blocks = fields(path, intent)
+        if "data" not in blocks:
+            raise DataError(path, line_of(intent), f"intent {shown(goal)} has no field 'data'")
+        for block in items(path, blocks["data"]):
             content = fields(path, block)
             _define(path, content, kinds)
             for node in items(path, content["sentences"]) if "sentences" in content else ():
@@ -217,12 +220,19 @@ def _define(path: Path, content: dict[str, Any], kinds: Kinds) -> None:
     for name, node in fields(path, content["lists"]).items() if "lists" in content else ():
         definition = fields(path, node)
         if "values" in definition:
-            values = [fields(path, one)["in"] if is_mapping(one) else one for one in items(path, definition["values"])]
+            values = [
+                fields(path, one).get("in", one) if is_mapping(one) else one
+                for one in items(path, definition["values"])
+            ]
             kinds.add(name, [_of_hassil(path, line_of(value), text(path, value), kinds) for value in values])
         elif "range" in definition:
             ends = {key: text(path, value) for key, value in fields(path, definition["range"]).items()}
-            start, stop, step = (int(ends.get(key, "1")) for key in ("from", "to", "step"))
-            kinds.add(name, [f"<{kinds.numbers(start, stop, step)}>"])
+            written = f"{ends.get('from', '')}..{ends.get('to', '')},{ends.get('step', '1')}"
+            if (match := RANGE.fullmatch(written)) is None:
+                raise DataError(
+                    path, line_of(node), f"the range of {shown(name)} must have whole numbers, got {shown(written)}"
+                )
+            kinds.add(name, [f"<{kinds.numbers(*map(int, match.groups()))}>"])
 
 
 def _of_hassil(path: Path, line: int, written: str, kinds: Kinds) -> str:
@@ -230,7 +240,7 @@ def _of_hassil(path: Path, line: int, written: str, kinds: Kinds) -> str:
     hassil = import_module("hassil.parse_expression")
     try:
         return _of_expression(hassil.parse_sentence(written).expression, kinds)
-    except hassil.ParseError as error:
+    except (hassil.ParseError, RecursionError, ValueError, IndexError, AssertionError) as error:
         raise DataError(path, line, f"is no template of hassil: {shown(str(error))}") from None
 
 

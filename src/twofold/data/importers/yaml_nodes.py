@@ -17,7 +17,7 @@ def documents(path: Path) -> list[Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
-        raise DataError(path, mark.line + 1 if mark else None, f"invalid YAML: {problem}") from None
+        raise DataError(path, mark.line + 1 if mark else None, f"invalid YAML: {' '.join(problem.split())}") from None
     except RecursionError:
         raise DataError(path, None, "invalid YAML: nested too deeply") from None
 
