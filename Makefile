@@ -63,7 +63,7 @@ long: setup system
 	@$(BIN)/pytest --numprocesses auto -m long
 
 test-oldest: $(OLDEST)/.ready system
-	@$(OLDEST)/bin/pytest --numprocesses auto --dist loadscope tests/models tests/outside
+	@$(OLDEST)/bin/pytest --numprocesses auto --dist loadscope tests/models tests/outside tests/retrofit
 
 test-torch: $(OTHER)/.ready system
 	@$(OTHER)/bin/pytest --numprocesses auto --dist loadscope

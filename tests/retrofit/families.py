@@ -81,6 +81,9 @@ BOTH = {
         )
     ),
 }
+if not hasattr(t.models.t5.modeling_t5, "ALL_ATTENTION_FUNCTIONS"):
+    # In older versions of transformers T5 attends by itself, and is refused.
+    del BOTH["t5"]
 # Families that nobody had in mind, and which pass the same check.
 OTHERS = {
     "opt": lambda: t.OPTForCausalLM(
@@ -114,6 +117,11 @@ REFUSED = {
         "SiglipAttention: it does not hand keyword arguments on",
     ),
 }
+
+
+def known(*names):
+    """Those of these families that this version of transformers lets be converted."""
+    return [name for name in names if name in FAMILIES | OTHERS]
 
 
 def model_of(name, seed=0):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import AttentionInterface, DynamicCache, EncoderDecoderCache, StaticCache
 
-from tests.retrofit.families import BOTH, DECODERS, FAMILIES, OTHERS, REFUSED, model_of, strengthened
+from tests.retrofit.families import BOTH, DECODERS, FAMILIES, OTHERS, REFUSED, known, model_of, strengthened
 from twofold import convert
 from twofold.retrofit import freeze_all_but_self, report, revert
 from twofold.retrofit.attend import EAGER, SPLIT
@@ -12,7 +12,7 @@ from twofold.retrofit.convert import split_modules
 from twofold.retrofit.inputs import small_inputs
 
 # Compiled only where time is no matter.
-LONG = ("gemma3", "bert", "gpt2", "t5")
+LONG = known("gemma3", "bert", "gpt2", "t5")
 
 
 def output(model, **changes):
@@ -122,7 +122,7 @@ def test_piece_by_piece_over_a_cache_is_the_whole(name, cache):
     torch.testing.assert_close(torch.cat(pieces, dim=1), whole, atol=5e-5, rtol=5e-5)
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma3", "gpt_oss", "gpt2", "t5"])
+@pytest.mark.parametrize("name", known("llama", "gemma3", "gpt_oss", "gpt2", "t5"))
 @pytest.mark.parametrize("beams", [1, 3])
 def test_generation_over_caches_is_that_without(name, beams):
     """Of prompts of different lengths, padded on the left for those that read on."""
@@ -136,7 +136,7 @@ def test_generation_over_caches_is_that_without(name, beams):
     assert torch.equal(model.generate(ids, cache_implementation="static", **options), expected)
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt_oss", "bert", "t5"])
+@pytest.mark.parametrize("name", known("llama", "gpt_oss", "bert", "t5"))
 def test_gradients_reach_own_weights_alone_also_through_checkpoints(name):
     model = freeze_all_but_self(convert(model_of(name)))
     found = []
@@ -168,7 +168,7 @@ def test_compiles_to_one_graph(name):
     torch.compiler.reset()
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt_oss", "bert", "t5", "whisper"])
+@pytest.mark.parametrize("name", known("llama", "gpt_oss", "bert", "t5", "whisper"))
 def test_weights_are_those_of_every_column(name):
     """In eager mode they are shown; they sum to 1, but for what attention sinks take."""
     model = strengthened(convert(model_of(name)), seed=2)

@@ -30,8 +30,8 @@ def here(monkeypatch):
     """The fresh process's part done in this one, which is quicker."""
 
     def read_back(folder, inputs, device, aside):
-        model = twofold.load(folder)
-        return proof.output_of(model, inputs), len(split_modules(model))
+        model = twofold.load(folder).to(device)
+        return proof.output_of(model, inputs).cpu(), len(split_modules(model))
 
     monkeypatch.setattr(proof, "_read_back", read_back)
 
@@ -70,9 +70,9 @@ def test_what_the_command_says(source, tmp_path, capsys):
 
 def test_a_model_that_comes_back_another_is_refused(source, tmp_path, monkeypatch):
     def read_back(folder, inputs, device, aside):
-        model = twofold.load(folder)
+        model = twofold.load(folder).to(device)
         torch.nn.init.normal_(split_modules(model)[0].self_value.weight)
-        return proof.output_of(model, inputs), 2
+        return proof.output_of(model, inputs).cpu(), 2
 
     monkeypatch.setattr(proof, "_read_back", read_back)
     with pytest.raises(ValueError, match="answers otherwise than the original"):

@@ -11,7 +11,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 import twofold
-from tests.retrofit.families import FAMILIES, GROUPED, OTHERS, model_of, strengthened
+from tests.retrofit.families import FAMILIES, GROUPED, OTHERS, known, model_of, strengthened
 from tests.retrofit.test_families import output
 from twofold import convert
 from twofold.retrofit import freeze_all_but_self, report, revert
@@ -50,7 +50,7 @@ def test_a_saved_model_is_the_same_model(name, tmp_path):
         torch.testing.assert_close(output(found), output(model), atol=2e-6 if name == "mixtral" else 0, rtol=0)
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt_oss", "modernbert", "t5"])
+@pytest.mark.parametrize("name", known("llama", "gpt_oss", "modernbert", "t5"))
 def test_half_precision_stays_half_precision(name, tmp_path):
     model = strengthened(convert(model_of(name)), seed=2)
     expected = output(model)
