@@ -20,12 +20,14 @@ from twofold.data.bio import spans_of, tags_of
 from twofold.tasks import TASKS
 from twofold.tasks.answers import bag_of_words_answer
 from twofold.tasks.bm25 import bm25
-from twofold.tasks.goals import Found
-from twofold.tasks.retrieval import ranking_scores
-from twofold.tasks.runs import task_class
+from twofold.tasks.lm import Losses
+from twofold.tasks.registry import task_class
+from twofold.tasks.retrieval import ranking_tallies
 from twofold.tasks.summarization import rouge
 from twofold.tasks.summary_baselines import lead, most_telling
-from twofold.tasks.words import short_words
+from twofold.tasks.tallies import scores_of
+from twofold_runtime.predictions import GoalPrediction, LabelPrediction, SlotValue
+from twofold_runtime.words import fine_words
 
 # Before and after a text of characters: code points that no text has.
 START, END, UNICODE = "\ufdd0", "\ufdd1", 0x110000
@@ -77,12 +79,14 @@ def goals(task, train, examples):
     found = []
     for text, inside, out in zip(texts, nearness[:, is_goal], outside, strict=True):
         places = words_in(text)
-        slots = spans_of(places, tags(cut(text, places)))
+        spans = [(slot.name, slot.start, slot.end) for slot in spans_of(places, tags(cut(text, places)))]
+        slots = tuple(SlotValue(name, text[start:end], start, end) for name, start, end in spans)
         nearer = 1 / (1 + math.exp(out - inside.max()))
-        found.append(Found(model.classes_[is_goal][inside.argmax()], nearer, nearer, slots))
-    # Half way what is out of scope is as near.
-    task.state["threshold"] = 0.5
-    scores = task.judged(examples, found)
+        goal = model.classes_[is_goal][inside.argmax()]
+        # Half way what is out of scope is as near.
+        answer = (goal, nearer, slots) if nearer >= 0.5 else (None, nearer, ())
+        found.append(GoalPrediction(text, *answer, best_goal=goal, best_slots=slots, evidence=nearer))
+    scores = scores_of(task.judged(examples, found))
     # What is nearest is not said in probabilities, so that there is nothing to be calibrated.
     del scores["calibration_error"]
     return {"linear, usual slot of a word": scores}
@@ -90,25 +94,28 @@ def goals(task, train, examples):
 
 def classification(task, train, examples):
     model = linear([one.text for one in train], [one.label for one in train])
-    return {"linear": task.judged(examples, list(model.predict([one.text for one in examples])))}
+    labels = model.predict([one.text for one in examples])
+    scores = scores_of(task.judged(examples, [LabelPrediction("", label, 0.0, ()) for label in labels]))
+    del scores["calibration_error"]
+    return {"linear": scores}
 
 
 def tagging(task, train, examples):
     tags = usual_tags((one.words, one.tags) for one in train)
-    return {"usual tag of a word": task.judged(examples, [tags(one.words) for one in examples])}
+    return {"usual tag of a word": scores_of(task.judged(examples, [tags(one.words) for one in examples]))}
 
 
 def qa(task, train, examples):
     del train
     answers = [bag_of_words_answer(one.question, one.context) for one in examples]
-    return {"bag of words": task.judged(examples, answers)}
+    return {"bag of words": scores_of(task.judged(examples, answers))}
 
 
 def retrieval(task, train, examples):
     del task, train
     queries = [one.query for one in examples]
     rankings = bm25(list(examples[0].documents.values()), [query.text for query in queries])
-    return {"BM25": ranking_scores(queries, rankings)}
+    return {"BM25": scores_of(ranking_tallies(queries, rankings))}
 
 
 def summarization(task, train, examples):
@@ -117,7 +124,7 @@ def summarization(task, train, examples):
     length = round(sum(len(pair.target.split()) for pair in train) / len(train))
     telling = most_telling([pair.source for pair in train])
     means = {"first sentence": lead, f"first {length} words": lambda text: lead(text, length), "TF-IDF": telling}
-    return {name: rouge([mean(pair.source) for pair in examples], examples) for name, mean in means.items()}
+    return {name: scores_of(rouge([mean(pair.source) for pair in examples], examples)) for name, mean in means.items()}
 
 
 class Characters:
@@ -157,7 +164,7 @@ class Characters:
 
 def lm(task, train, examples):
     """Of the order that does best on the last twentieth of train, or of its texts where there are several."""
-    end = END if task.state["ends"] else ""
+    end = END if task.reading["ends"] else ""
     texts = [text + end for text in train]
     if len(texts) > 1:
         most, rest = texts[: -len(texts) // 20], texts[-len(texts) // 20 :]
@@ -166,7 +173,10 @@ def lm(task, train, examples):
         most, rest = [texts[0][:-size]], [texts[0][-size:]]
     order = min(ORDERS, key=lambda order: Characters(most, order).nats(rest))
     nats = Characters(texts, order).nats([text + end for text in examples])
-    return {f"{order}-grams of characters": task.judged(examples, nats)}
+    characters = sum(map(len, examples)) + (len(examples) if end else 0)
+    scores = scores_of(task.judged(examples, [Losses(nats, 0, characters, 0)]))
+    kept = {name: score for name, score in scores.items() if name.endswith("_per_character")}
+    return {f"{order}-grams of characters": kept}
 
 
 def dictionary(pairs, rounds=8):
@@ -199,17 +209,18 @@ def translation(task, train, examples):
     """Word for word; a word that train lacks stays as it is."""
 
     def words(text):
-        return [text[start:end] for start, end in short_words(text)]
+        return [text[start:end] for start, end in fine_words(text)]
 
     known = dictionary((words(pair.source), words(pair.target)) for pair in train)
-    between = " " if task.state["words"] == "13a" else ""
+    between = " " if task.reading["words"] == "13a" else ""
     written = [between.join(known.get(word.lower(), word) for word in words(pair.source)) for pair in examples]
-    return {"word for word": task.judged(examples, [re.sub(r" (?=[.,;:!?])", "", text) for text in written])}
+    spaced = [re.sub(r" (?=[.,;:!?])", "", text) for text in written]
+    return {"word for word": scores_of(task.judged(examples, spaced))}
 
 
 def captioning(task, train, examples):
     usual = Counter(one.caption.strip() for one in train).most_common(1)[0][0]
-    return {f"always {usual!r}": task.judged(examples, [usual] * len(examples))}
+    return {f"always {usual!r}": scores_of(task.judged(examples, [usual] * len(examples)))}
 
 
 BASELINES = {

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
 
-from twofold.checked import above, at_least, at_most, below, check_fields, from_mapping, shown, within
+from twofold_runtime.checked import above, at_least, at_most, below, check_fields, from_mapping, shown, within
 
 
 class Point(NamedTuple):

@@ -11,10 +11,10 @@ import pytest
 
 from twofold.data.files import DataError, bytes_of, lines_of, text_of
 from twofold.data.goal_files import read_goals
-from twofold.data.limits import LIMITS, limit
 from twofold.data.readers import check_known, read_labelled, read_questions, read_retrieval, read_tagged
 from twofold.data.splits import Splits
 from twofold.data.vocabulary import train_tokenizer
+from twofold_runtime.limits import LIMITS, limit
 
 
 def small(monkeypatch, **limits):

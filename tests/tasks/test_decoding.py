@@ -1,7 +1,6 @@
 """How tokens are chosen: what is refused, and what transformers is told."""
 
 import pytest
-
 from twofold.tasks.decoding import Decoding
 
 

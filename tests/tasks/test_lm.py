@@ -6,12 +6,12 @@ from itertools import chain
 
 import pytest
 import torch
+from twofold.tasks.decoding import Decoding
 
 from tests.tasks.small import trained, unigram_nats
 from twofold.cli import main
 from twofold.data.embedded.lm import stories
 from twofold.tasks import lm
-from twofold.tasks.decoding import Decoding
 from twofold.tasks.lm import LanguageChoices, LanguageModelling
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.runs import open_run

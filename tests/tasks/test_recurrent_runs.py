@@ -1,13 +1,13 @@
 """Tasks with recurrent layers instead of a transformer, where they are offered."""
 
 import pytest
+from twofold.tasks.decoding import Decoding
 
 from tests.tasks.small import trained, unigram_nats
 from twofold.data.embedded.lm import stories
 from twofold.data.embedded.translation import english_to_german
 from twofold.data.goals import goals
 from twofold.models import RecurrentForCausalLM, RecurrentForConditionalGeneration
-from twofold.tasks.decoding import Decoding
 from twofold.tasks.goals import Goals
 from twofold.tasks.lm import LanguageChoices
 from twofold.tasks.options import ModelOptions

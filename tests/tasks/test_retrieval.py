@@ -6,12 +6,12 @@ import shutil
 
 import pytest
 import torch
+from twofold.tasks.index import Index, read_index
 
 from twofold import open_run
 from twofold.data.embedded.retrieval import help_pages
 from twofold.data.examples import Document, Query
 from twofold.tasks.bm25 import bm25
-from twofold.tasks.index import Index, read_index
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.retrieval import LONGEST, Retrieval, Search, ranking_scores
 from twofold.training.feeding import Piece

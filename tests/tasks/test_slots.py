@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from twofold.tasks.slots import SlotTags, slots_of_goals
 
 from twofold.data.examples import Slot, Utterance
-from twofold.tasks.slots import SlotTags, slots_of_goals
 
 LABELS = ["O", "B-city", "I-city", "B-room", "I-room"]
 SLOTS = {"weather": ["city"], "lights": ["room"], "move": ["city", "room"], "stop": []}

@@ -4,13 +4,13 @@ from itertools import product
 
 import pytest
 import torch
+from twofold.tasks.viterbi import best_path
 
 from twofold.data.bio import spans_of, why_not_bio
 from twofold.data.examples import Slot, Tagged
 from twofold.tasks import tagging
 from twofold.tasks.ner import Names
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.viterbi import best_path
 
 TAGS = ["O", "B-x", "I-x", "B-y", "I-y"]
 ALLOWED = torch.tensor([[why_not_bio(tag, before) is None for tag in TAGS] for before in (*TAGS, "O")])

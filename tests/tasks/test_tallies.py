@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch.nn.functional import one_hot
+from twofold.tasks.words import Place
 
 from twofold.data.examples import Utterance
 from twofold.tasks import TASKS, lm
@@ -11,7 +12,6 @@ from twofold.tasks.lm import LanguageChoices, LanguageModelling
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.runs import chosen, task_class
 from twofold.tasks.task import Task
-from twofold.tasks.words import Place
 
 # Scores that are not made of sums over examples.
 WITHOUT = {"macro_f1", "calibration_error", "out_of_scope_auroc", "unknown_words"}

@@ -6,11 +6,11 @@ from itertools import product
 import pytest
 import sacrebleu
 import torch
+from twofold.tasks.decoding import Decoding
 
 from tests.tasks.small import trained
 from twofold.cli import main
 from twofold.data.examples import Pair, Splits
-from twofold.tasks.decoding import Decoding
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.pairs import LONGEST
 from twofold.tasks.runs import open_run

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from twofold.tasks.words import SPELLING, cues_of, encoded, hidden, learned_tokenizer, short_words, split_words
 
 from twofold.tasks.task import padded
-from twofold.tasks.words import SPELLING, cues_of, encoded, hidden, learned_tokenizer, short_words, split_words
 
 
 def cut(text, places):

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
-from twofold.checked import shortened, shown
+from twofold_runtime.checked import shortened, shown
 from twofold.disk import naming
 from twofold.extras import OF_LIBRARIES, library_of, not_installed
 

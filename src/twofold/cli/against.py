@@ -63,29 +63,32 @@ def compare_runs(chosen: Evaluate, other: Path) -> int:
 
 def _check_alike(chosen: Evaluate, other: Path) -> None:
     """Raises where the two are one run, of two tasks, or would be scored on other examples."""
-    from twofold.tasks.runs import examples_of, read_task, task_class
+    from twofold.tasks.registry import examples_of, task_class
+    from twofold_runtime.folder import read_run
 
     if chosen.run.resolve() == other.resolve():
         raise ValueError(f"against must be another run than {chosen.run}, got the same")
-    ours, theirs = read_task(chosen.run), read_task(other)
-    if ours["task"] != theirs["task"]:
-        raise ValueError(
-            f"both must be runs of one task: {chosen.run} is of {ours['task']}, and {other} of {theirs['task']}"
-        )
+    records = read_run(chosen.run), read_run(other)
+    task, other_task = (record.task for record in records)
+    if task != other_task:
+        raise ValueError(f"both must be runs of one task: {chosen.run} is of {task}, and {other} of {other_task}")
+    ours, theirs = (record.training for record in records)
     if chosen.data is None and ours["data"] != theirs["data"]:
-        sources = [told["data"] or "the embedded set" for told in (ours, theirs)]
+        sources = [training["data"] or "the embedded set" for training in (ours, theirs)]
         raise ValueError(
             f"{chosen.run} was trained on {sources[0]}, and {other} on {sources[1]}: "
             "say with --data what both are to be scored on"
         )
-    states = {told.get("digest") for told in (ours, theirs)} - {None}
+    states = {training["digest"] for training in (ours, theirs)} - {None}
     if chosen.data is None and len(states) > 1:
         warn(f"twofold: {chosen.run} and {other} were trained on different states of {ours['data']}")
     # The same files may be read otherwise: for translation, from another language.
     if ours["choices"] != theirs["choices"]:
-        kind, data = task_class(ours["task"]), chosen.data or (Path(ours["data"]) if ours["data"] else None)
+        kind, data = task_class(task), chosen.data or (Path(ours["data"]) if ours["data"] else None)
         with read_as_asked(chosen):
-            one, two = (parts_of(examples_of(kind, data, told["choices"]), chosen.split) for told in (ours, theirs))
+            one, two = (
+                parts_of(examples_of(kind, data, training["choices"]), chosen.split) for training in (ours, theirs)
+            )
         if one != two:
             raise ValueError(
                 f"{chosen.run} and {other} read the {chosen.split} split of {data or 'the embedded set'} otherwise, "

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import tyro
 
-from twofold.checked import shortened
+from twofold_runtime.checked import shortened
 from twofold.cli import output
 
 Config = TypeVar("Config")

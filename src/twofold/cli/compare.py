@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import tyro
 
-from twofold.checked import shown
+from twofold_runtime.checked import shown
 from twofold.cli import say, say_json, warn
 from twofold.cli.arguments import parse, value_of, with_choices
 from twofold.cli.claims import claims_of
@@ -132,7 +132,7 @@ def usual_options(task: str | None, words: Sequence[str]) -> Compare:
     """What holds where nothing is said: the task's own settings, without dropout, which hides what arms differ in."""
     if task is None:
         return Compare()
-    from twofold.tasks.runs import task_class
+    from twofold.tasks.registry import task_class
 
     kind, size = task_class(task), value_of(words, "--size")
     model = ModelOptions(size=size if size in SIZES else "tiny", dropout=0.0)  # type: ignore[arg-type]
@@ -199,7 +199,7 @@ def _compare(
     from twofold.lab.records import read_records
     from twofold.lab.registration import FILE, another_way, read_registration, register
     from twofold.lab.trial import Laboratory
-    from twofold.tasks.runs import cut_note
+    from twofold.tasks.registry import cut_note
     from twofold.training import Bar, Stopped
     from twofold.training.progress import Silent
 
@@ -313,7 +313,7 @@ def _plan(task: str, chosen: Compare, usual: Compare) -> tuple[Any, Any]:
     from twofold.lab.options import options_of
     from twofold.lab.plan import Plan
     from twofold.lab.trial import prepare
-    from twofold.tasks.runs import task_class
+    from twofold.tasks.registry import task_class
 
     size = _size(chosen, usual)
     options, kind, prepared = options_of(task, size), task_class(task), None

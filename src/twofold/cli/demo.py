@@ -136,7 +136,7 @@ def _check_free(out: Path, folders: Iterable[Path]) -> None:
     """Refuse what is no folder, and one whose report is not a demo's."""
     if out.exists() and not out.is_dir():
         raise ValueError(f"out must be a folder, and is a file: {out}")
-    if (out / REPORT).exists() and not any((folder / "task.json").is_file() for folder in folders):
+    if (out / REPORT).exists() and not any((folder / "run.json").is_file() for folder in folders):
         raise ValueError(
             f"{out / REPORT} is there without a demo's runs: remove it, or choose another folder with --out"
         )
@@ -146,16 +146,16 @@ def _check_same(folder: Path, settings: Any, data: Path | None) -> None:
     """Refuse a run that was trained otherwise."""
     from twofold.data.digest import digest_of
     from twofold.tasks.goals import Goals
-    from twofold.tasks.runs import read_task
     from twofold.training.run import check_same_data
+    from twofold_runtime.folder import is_run, read_run
 
-    if not (folder / "task.json").is_file():
+    if not is_run(folder):
         return
-    told = read_task(folder)
+    training = read_run(folder).training
     digest = None if data is None else digest_of(data, Goals.examples(data))
     try:
-        settings.check_same_run(told["settings"])
-        check_same_data(told, None if data is None else str(data.resolve()), digest)
+        settings.check_same_run(training["settings"])
+        check_same_data(training, None if data is None else str(data.resolve()), digest)
     except ValueError as error:
         raise ValueError(f"{folder} is another run ({error}): --force trains anew, --out keeps both") from None
 
@@ -187,7 +187,7 @@ def _tell(told: Mapping[str, Any], verdict: str, following: Sequence[str]) -> No
 
 
 def _answer(prediction: Mapping[str, Any]) -> str:
-    from twofold.tasks.goals import goal_shown
+    from twofold_runtime.goals import goal_shown
 
     slots = ", ".join(f"{slot['name']} = {slot['value']!r}" for slot in prediction["slots"])
     lines = [prediction["text"], f"  goal    {goal_shown(prediction)}"]

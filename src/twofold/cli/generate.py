@@ -10,7 +10,7 @@ import tyro
 
 from twofold.cli import say, say_json
 from twofold.cli.arguments import parse
-from twofold.tasks.decoding import Decoding
+from twofold_runtime.decoding import Decoding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,14 +39,11 @@ def run(words: Sequence[str]) -> int:
         raise ValueError("stream is for people and json for programs: give one of --stream and --json")
     if chosen.stream and chosen.decoding.beams > 1:
         raise ValueError(f"stream must be off for {chosen.decoding.beams} beams: only the end tells which was the best")
-    from twofold.tasks.generation import WritingTask
-    from twofold.tasks.runs import open_run, readable
+    from twofold.tasks.runs import open_run
 
     opened = open_run(chosen.run, device=chosen.device)
-    if not isinstance(opened.task, WritingTask):
-        raise ValueError(f"{chosen.run} is a run of {opened.task.name}, which writes no text: see twofold predict")
     streamed = partial(say, end="") if chosen.stream else None
-    text = opened.task.write(opened.model, readable(chosen.prompt), chosen.decoding, streamed)
+    text = opened.write(chosen.prompt, chosen.decoding, streamed)
     if chosen.json:
         told = {"prompt": chosen.prompt, "text": text, "decoding": asdict(chosen.decoding)}
         say_json(told)

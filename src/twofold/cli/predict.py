@@ -47,21 +47,19 @@ def run(words: Sequence[str]) -> int:
     actions = Actions.read(chosen.actions) if chosen.actions else Actions.of_run(chosen.run)
     if chosen.act and actions is None:
         raise ValueError(f"--act needs to know what to do: {chosen.run} has no actions.toml; name one with --actions")
-    if len(chosen.text) > 1 and opened.task.name == "captioning":
-        raise ValueError(f"text must be one image file, got {len(chosen.text)}: give one, or a list on standard input")
     if len(chosen.text) > 1 and any(" " in text.strip() for text in chosen.text):
         raise ValueError(f"text must be one, got {len(chosen.text)}: several go line by line through standard input")
-    if actions is not None and (strange := sorted(set(actions.goals) - set(opened.task.state["goals"]))):
+    if actions is not None and (strange := sorted(set(actions.goals) - set(opened.task.reading["goals"]))):
         warn(f"twofold: {chosen.run} has no goal {', '.join(strange[:5])}, for which there are actions")
     texts: Any = [" ".join(chosen.text)] if chosen.text else _lines(standard_input())
     if chosen.text and not texts[0].strip():
-        raise ValueError("text must say something, got an empty one")
+        raise ValueError("text is empty")
     code = 0
     for number, text in enumerate(texts, 1):
         if not text.strip():
             continue
         try:
-            prediction = opened.predict(text)
+            prediction = dict(opened.predict(opened.task.codec.input_of_line(text)))
         except ValueError as error:
             if chosen.text:
                 raise
@@ -70,7 +68,7 @@ def run(words: Sequence[str]) -> int:
         if chosen.json:
             say_json(prediction)
         else:
-            say("\n".join([opened.task.shown(prediction), *told]))
+            say("\n".join([opened.task.codec.shown(prediction), *told]))
         code = 1 if "failed" in prediction else code
     return code
 

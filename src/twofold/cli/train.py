@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from twofold.checked import shown
+from twofold_runtime.checked import shown
 from twofold.cli import say, say_json, warn
 from twofold.cli.arguments import parse, value_of, with_choices
 from twofold.tasks import TASKS
@@ -90,23 +90,25 @@ def _train(task: str, words: list[str]) -> int:
 
 def usual(task: str, words: Sequence[str]) -> Train:
     """What holds where nothing is said: the task's own settings, or those of the run that is resumed."""
-    from twofold.tasks.runs import chosen, read_task, task_class
+    from twofold.tasks.registry import choices_for, task_class
     from twofold.training import is_main_process
+    from twofold_runtime.folder import is_run, read_run
 
     kind = task_class(task)
     form = with_choices(Train, kind.Choices)
     out = Path(value_of(words, "--out") or f"runs/{task}")
-    is_there = (out / "task.json").is_file()
+    is_there = is_run(out)
     # Other processes need not see the folder: whoever starts them repeats what it was begun with.
     if "--resume" in words and not is_there and is_main_process():
         raise ValueError(f"{out} has no run to resume")
     if "--resume" in words and is_there:
-        told = read_task(out)
-        if told["task"] != task:
-            raise ValueError(f"{out} is a run of {told['task']}, not of {task}")
+        record = read_run(out)
+        if record.task != task:
+            raise ValueError(f"{out} is a run of {record.task}, not of {task}")
+        told = record.training
         settings = Settings(**told["settings"] | {"betas": tuple(told["settings"]["betas"])})
         data = Path(told["data"]) if told["data"] else None
-        model, choices = ModelOptions(**told["options"]), chosen(kind, told.get("choices"))
+        model, choices = ModelOptions(**told["model"]), choices_for(kind, told["choices"])
         return form(data=data, out=out, resume=True, model=model, settings=settings, **choices)
     size = value_of(words, "--size")
     model = ModelOptions(size=size) if size in ("tiny", "small", "base") else ModelOptions()
@@ -130,7 +132,7 @@ def _tell(task: str, chosen: Any, trained: Any, notes: Sequence[str]) -> None:
         return
     from twofold.cli.tables import scores_table, show
     from twofold.data.files import counted
-    from twofold.tasks.runs import task_class
+    from twofold.tasks.registry import task_class
 
     show(scores_table(trained.scores, f"{task}: dev split, after {outcome.steps} steps in {outcome.seconds:.0f} s"))
     kind = task_class(task)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from twofold.checked import shown
 from twofold.data.examples import Slot, Tagged
 from twofold.data.files import DataError, check_count, lines_of
+from twofold_runtime.checked import shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from twofold.checked import shown
+from twofold_runtime.checked import shown
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from twofold.checked import shortened
-from twofold.data.limits import limit, why_too_many
+from twofold_runtime.checked import shortened
+from twofold_runtime.limits import limit, why_too_many
 
 CHUNK = 1 << 20
 HEAD = 1 << 14

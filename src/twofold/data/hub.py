@@ -12,10 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from twofold.checked import shown
 from twofold.data.examples import SPLITS
 from twofold.data.files import DataError, text_field
 from twofold.data.splits import SPLIT_NAMES
+from twofold_runtime.checked import shown
 
 PREFIX = "hub:"
 

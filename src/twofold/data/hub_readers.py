@@ -8,12 +8,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from twofold.checked import shown
 from twofold.data.examples import Answer, Labelled, Pair, Question, Splits
 from twofold.data.files import DataError, counted, field, text_field
 from twofold.data.hub import HubSet
 from twofold.data.splits import cut_missing
 from twofold.data.streaming import Streamed
+from twofold_runtime.checked import shown
 
 Example = TypeVar("Example")
 Read = Callable[[HubSet, int, dict[str, Any]], Example | None]

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from twofold.checked import shown
 from twofold.data.files import DataError
 from twofold.data.splits import ENDINGS, SPLIT_NAMES
+from twofold_runtime.checked import shown
 
 SPLIT = "|".join(name for names in SPLIT_NAMES.values() for name in names)
 # train.en, test2016.de.gz, train.en-de.en, train.zh-Hant

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from twofold.checked import shown
 from twofold.data import bio
 from twofold.data.examples import (
     OUT_OF_SCOPE,
@@ -29,6 +28,7 @@ from twofold.data.examples import (
 from twofold.data.files import DataError, check_count, counted, field, lines_of, records_of, text_field, text_of
 from twofold.data.importers.formats import GOALS, PARTS, SPANS, import_data
 from twofold.data.splits import SPLIT_NAMES, cut_missing, find_file, is_all_test, read_splits, unpacked_name
+from twofold_runtime.checked import shown
 
 Example = TypeVar("Example")
 # Labels that a sentence about unknown ones names.

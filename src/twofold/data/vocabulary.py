@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from twofold.checked import shown
-from twofold.data.limits import why_too_many
+from twofold_runtime.checked import shown
+from twofold_runtime.limits import why_too_many
 
 KINDS = ("char", "word", "bpe")
 ENDS = ("none", "eos", "both")

@@ -61,7 +61,11 @@ class Difference:
 def comparable(ours: Mapping[str, Tally], theirs: Mapping[str, Tally]) -> tuple[list[str], list[str]]:
     """Names of the scores that both have and that mean the same, and of those that one lacks or means otherwise."""
     names = [*ours, *(name for name in theirs if name not in ours)]
-    alike = [name for name in names if name in ours and name in theirs and ours[name].per == theirs[name].per]
+    alike = [
+        name
+        for name in names
+        if name in ours and name in theirs and ours[name].per == theirs[name].per and ours[name].of_sums is not None
+    ]
     return alike, [name for name in names if name not in alike]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from twofold.lab.run_options import RunOptions
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.runs import task_class
+from twofold.tasks.registry import task_class
 from twofold.tasks.sizes import measures
 from twofold.tasks.task import Task
 from twofold.training.learner import forward_options

@@ -6,7 +6,7 @@ Imports no torch: a command reads it for its help.
 from dataclasses import dataclass
 from typing import Annotated
 
-from twofold.checked import Count, Limit, above, at_most, check_fields
+from twofold_runtime.checked import Count, Limit, above, at_most, check_fields
 
 Times = Annotated[float, Limit("that is whole and from 1 to 1024", lambda times: 1 <= times <= 1024 and times % 1 == 0)]
 

@@ -35,7 +35,7 @@ from twofold.machine import machine
 from twofold.models.layers import SelfAttention
 from twofold.models.loading import device_named
 from twofold.models.maps import self_weights
-from twofold.tasks.runs import check_splits, chosen, examples_of, task_class
+from twofold.tasks.registry import check_splits, choices_for, examples_of, task_class
 from twofold.tasks.task import Features, Task
 from twofold.training.distribution import join
 from twofold.training.feeding import Piece
@@ -74,7 +74,7 @@ def prepare(task: str, options: Options, data: Path | None) -> Prepared:
     splits = examples_of(kind, data, options.choices)
     check_splits(splits, data, "train", "dev", *(["test"] if options.runs.test else []))
     train = subset(splits.train, options.runs.share, kind.labels)
-    made = kind.prepared(train, **chosen(kind, options.choices))
+    made = kind.prepared(train, **choices_for(kind, options.choices))
     return Prepared(splits, made, made.rows(train))
 
 
@@ -191,8 +191,10 @@ class Laboratory:
     @torch.no_grad()
     def score(self, model: PreTrainedModel, split: Sequence[Any], task: Task | None = None) -> float:
         task = task or self.task
-        with task.tuned(model, self.splits.dev):
-            scores = task.scores(model, split)
+        if split is self.splits.dev:
+            _, scores = task.tuned_and_scored(model, split)
+        else:
+            scores = task.tuned(model, self.splits.dev).scores(model, split)
         if self.plan.metric not in scores:
             raise ValueError(
                 f"metric must be one of {', '.join(scores)} for {self.plan.task}, got {self.plan.metric!r}"

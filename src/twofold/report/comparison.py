@@ -16,11 +16,13 @@ from torch import Tensor
 
 from twofold.data.examples import Utterance
 from twofold.models.maps import self_weights
-from twofold.tasks.calibration import Bin, reliability
-from twofold.tasks.goals import Found, Goals
-from twofold.tasks.runs import Run, open_run, read_task
-from twofold.tasks.task import Features, batches
+from twofold.tasks.goals import Goals, is_exact
+from twofold.tasks.runs import Run, open_run
+from twofold.tasks.tallies import Bin, reliability, scores_of
+from twofold.tasks.task import tensors_of
 from twofold.training.folder import read_metrics
+from twofold_runtime.codec import Encoded, batches
+from twofold_runtime.predictions import GoalPrediction
 
 OUTSIDE = "out of scope"
 # How many dev utterances are timed, and how many self weights are averaged over.
@@ -51,8 +53,8 @@ class Arm:
     lines: list[dict[str, Any]]
     dev: dict[str, float]
     test: dict[str, float]
-    found: list[Found]
-    """In the test split."""
+    answers: list[GoalPrediction]
+    """For the test split."""
     exact: list[bool]
     predictions: list[dict[str, Any]]
     looks: list[Look]
@@ -109,24 +111,23 @@ def compare(folders: Sequence[Path], utterances: Sequence[str], describe: Descri
     if not utterances or not all(text.strip() for text in utterances):
         raise ValueError(f"utterances must be texts that say something, got {list(utterances)}")
     runs = [open_run(folder) for folder in folders]
-    records = [read_task(folder) for folder in folders]
-    if records[0]["data"] != records[1]["data"]:
-        raise ValueError(f"runs must be of the same data, got {records[0]['data']} and {records[1]['data']}")
-    source = records[0]["data"]
-    splits = _goals(runs[0]).examples(Path(source) if source else None)
+    source, other = (run.data for run in runs)
+    if source != other:
+        raise ValueError(f"runs must be of the same data, got {source} and {other}")
+    splits = _goals(runs[0]).examples(source)
     if lacking := [name for name in ("dev", "test") if name in splits.missing]:
         raise ValueError(f"{source} has no {lacking[0]} split to compare runs on")
     times = _milliseconds(runs, [one.text for one in splits.dev[:TIMED]])
-    averaged = [_goals(runs[0]).read(one.text).features for one in splits.dev[:AVERAGED]]
+    averaged = [_goals(runs[0]).encode(one) for one in splits.dev[:AVERAGED]]
     arms = [
-        _arm(run, record["options"]["attention"], splits.dev, splits.test, utterances, averaged, speed, describe)
-        for run, record, speed in zip(runs, records, times, strict=True)
+        _arm(run, splits.dev, splits.test, utterances, averaged, speed, describe)
+        for run, speed in zip(runs, times, strict=True)
     ]
     return Comparison(
         arms=(arms[0], arms[1]),
         test=splits.test,
-        data=source,
-        settings=records[0]["settings"],
+        data=None if source is None else str(source),
+        settings=dict(runs[0].record.training["settings"]),
         # Every token counts once, so a text of T tokens counts T times 1 / T.
         uniform=len(averaged) / _tokens(averaged),
     )
@@ -136,8 +137,7 @@ def confusions(comparison: Comparison, place: int) -> Counter[tuple[str, str]]:
     """How often a goal of the test split (first) was taken for another (second), what is out of scope being one."""
     arm = comparison.arms[place]
     pairs = (
-        (one.goal or OUTSIDE, found.goal if arm.task.is_accepted(found) else OUTSIDE)
-        for one, found in zip(comparison.test, arm.found, strict=True)
+        (one.goal or OUTSIDE, answer.goal or OUTSIDE) for one, answer in zip(comparison.test, arm.answers, strict=True)
     )
     return Counter(pairs)
 
@@ -155,24 +155,24 @@ def most_confused(comparison: Comparison, most: int) -> list[str]:
 def calibration(comparison: Comparison, place: int) -> list[Bin]:
     """Of what is in scope, as the calibration error counts it."""
     pairs = [
-        (one, found)
-        for one, found in zip(comparison.test, comparison.arms[place].found, strict=True)
+        (one, answer)
+        for one, answer in zip(comparison.test, comparison.arms[place].answers, strict=True)
         if one.goal is not None
     ]
-    return reliability([found.confidence for _, found in pairs], [found.goal == one.goal for one, found in pairs])
+    right = [answer.best_goal == one.goal for one, answer in pairs]
+    return reliability([answer.confidence for _, answer in pairs], right)
 
 
 @torch.no_grad()
 def look(run: Run, text: str) -> Look:
     """A model's attention in a text: the true split weights, its own slot on the diagonal."""
-    tokenizer, read = run.task.tokenizer, _goals(run).read(text)
-    [(_, batch)] = batches([read.features], tokenizer.pad_token_id)
-    batch = {name: tensor.to(run.model.device) for name, tensor in batch.items()}
+    tokenizer, encoded = run.task.tokenizer, _goals(run).codec.encode(text)
+    batch = _batch(run, [encoded])
     maps = run.model(**batch, output_attentions=True).attentions
     kept = self_weights(run.model, **batch)
     return Look(
         text=text,
-        tokens=[tokenizer.bos_token, *(text[start:end] for start, end in read.words), tokenizer.eos_token],
+        tokens=[tokenizer.bos_token, *(text[start:end] for start, end in encoded.places), tokenizer.eos_token],
         maps=[weights[0].float().cpu() for weights in maps],
         kept=[weights[0].float().cpu() for weights in kept],
     )
@@ -180,28 +180,27 @@ def look(run: Run, text: str) -> Look:
 
 def _arm(
     run: Run,
-    name: str,
     dev: Sequence[Utterance],
     test: Sequence[Utterance],
     utterances: Sequence[str],
-    averaged: Sequence[Features],
+    averaged: Sequence[Encoded[str]],
     milliseconds: float,
     describe: Describe | None,
 ) -> Arm:
     task = _goals(run)
-    found = task.found(run.model, [one.text for one in test])
-    predictions = [run.predict(text) for text in utterances]
+    answers = task.answers(run.model, test)
+    predictions: list[dict[str, Any]] = [dict(run.predict(text)) for text in utterances]
     if describe is not None:
         predictions = [prediction | {"action": describe(prediction)} for prediction in predictions]
     return Arm(
-        name=name,
+        name=run.record.training["model"]["attention"],
         run=run,
         parameters=run.model.num_parameters(),
         lines=read_metrics(run.folder),
         dev=task.scores(run.model, dev),
-        test=task.judged(test, found),
-        found=found,
-        exact=[task.is_exact(one, what) for one, what in zip(test, found, strict=True)],
+        test=scores_of(task.judged(test, answers)),
+        answers=answers,
+        exact=[is_exact(*pair) for pair in zip(test, answers, strict=True)],
         predictions=predictions,
         looks=[look(run, text) for text in utterances],
         kept=_kept(run, averaged),
@@ -209,19 +208,28 @@ def _arm(
     )
 
 
-def _kept(run: Run, texts: Sequence[Features]) -> Tensor:
+def _batch(run: Run, texts: Sequence[Encoded[str]]) -> dict[str, Tensor]:
+    tensors = tensors_of([one.rows[0] for one in texts])
+    return {name: tensor.to(run.model.device) for name, tensor in tensors.items()}
+
+
+def _kept(run: Run, texts: Sequence[Encoded[str]]) -> Tensor:
     """Mean self weight (layers, heads) over all tokens of the texts."""
     totals = []
-    for _, batch in batches(texts, run.task.tokenizer.pad_token_id):
-        batch = {name: tensor.to(run.model.device) for name, tensor in batch.items()}
+    for places in batches([_length(one) for one in texts], 64):
+        batch = _batch(run, [texts[place] for place in places])
         mask = batch["attention_mask"][:, None]
         weights = self_weights(run.model, **batch)
         totals.append(torch.stack([(layer * mask).sum((0, 2)).double().cpu() for layer in weights]))
     return torch.stack(totals).sum(0) / _tokens(texts)
 
 
-def _tokens(texts: Sequence[Features]) -> int:
-    return sum(len(one["input_ids"]) for one in texts)
+def _tokens(texts: Sequence[Encoded[str]]) -> int:
+    return sum(map(_length, texts))
+
+
+def _length(text: Encoded[str]) -> int:
+    return len(text.rows[0]["input_ids"])
 
 
 def _milliseconds(runs: Sequence[Run], texts: Sequence[str]) -> list[float]:

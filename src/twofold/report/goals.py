@@ -234,8 +234,8 @@ def _confusion(comparison: Comparison) -> Markup:
 def _example(comparison: Comparison, truth: str, guess: str) -> str:
     """A test utterance that one of the arms confused so."""
     for arm in comparison.arms:
-        for one, found in zip(comparison.test, arm.found, strict=True):
-            taken = found.goal if arm.task.is_accepted(found) else OUTSIDE
+        for one, answer in zip(comparison.test, arm.answers, strict=True):
+            taken = answer.goal or OUTSIDE
             if (one.goal or OUTSIDE, taken) == (truth, guess):
                 return one.text
     return ""

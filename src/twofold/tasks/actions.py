@@ -31,7 +31,7 @@ from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from twofold.data import assistant
-from twofold.tasks.runs import read_task
+from twofold_runtime.folder import read_run
 
 EMBEDDED = Path(assistant.__file__).with_name("actions.toml")
 WAYS = ("run", "open", "call")
@@ -90,12 +90,12 @@ class Actions:
     @classmethod
     def of_run(cls, folder: Path) -> "Actions | None":
         """Of the actions.toml in a run's folder; a run of the embedded goals has the embedded one."""
-        own, told = folder / "actions.toml", read_task(folder)
-        if told["task"] != "goals":
+        own, record = folder / "actions.toml", read_run(folder)
+        if record.task != "goals":
             return None
         if own.is_file():
             return cls.read(own)
-        if told["data"] is None:
+        if record.training["data"] is None:
             return cls.read(EMBEDDED)
         return None
 

@@ -5,7 +5,7 @@ import string
 from collections import Counter
 from collections.abc import Iterable
 
-from twofold.tasks.words import short_words
+from twofold_runtime.words import fine_words
 
 ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -36,9 +36,9 @@ def bag_of_words_answer(question: str, context: str) -> str:
 
     Each question word draws by the inverse of its distance and of how often the context has it.
     """
-    places = short_words(context)
+    places = fine_words(context)
     words = [context[start:end].lower() for start, end in places]
-    asked = {question[start:end].lower() for start, end in short_words(question)}
+    asked = {question[start:end].lower() for start, end in fine_words(question)}
     counts = Counter(words)
     near = [place for place, word in enumerate(words) if word in asked and word[0].isalnum()]
     best, answer = -1.0, ""

@@ -1,10 +1,10 @@
 """From a text to its class, with a confidence that a temperature, set on the dev split, makes honest."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import torch
+import numpy as np
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
@@ -17,22 +17,20 @@ from twofold.data.readers import check_known, read_labelled
 from twofold.data.vocabulary import train_tokenizer
 from twofold.models.configs import EncoderConfig
 from twofold.models.encoder import EncoderForSequenceClassification
-from twofold.tasks.calibration import best_temperature, expected_calibration_error
-from twofold.tasks.hiding import some_hidden
+from twofold.tasks.calibration import best_temperature
+from twofold.tasks.hiding import with_token_dropout
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.sizes import RATES, named, sized
-from twofold.tasks.tallies import Tally, verdicts
-from twofold.tasks.task import Features, Task, batches, check_labels
+from twofold.tasks.tallies import Tally, calibration_error, macro_f1, verdicts
+from twofold.tasks.task import CalibratedTask, Features, Result, check_labels
+from twofold_runtime.labels import LONGEST
+from twofold_runtime.predictions import LabelPrediction
 
-# Of a longer text the rest is not read.
-LONGEST = 512
-# How many classes beside the best one a prediction names.
-OTHERS = 2
-# Share of tokens that a training batch does not show: a class has few words of its own, and none may be all there is.
+# Share of tokens that a training batch does not show: a label has few words of its own, and none may decide alone.
 HIDDEN = 0.3
 
 
-class Classification(Task[Labelled]):
+class Classification(CalibratedTask[Labelled]):
     name = "classification"
     metric = "accuracy"
     metrics = ("accuracy", "macro_f1", "calibration_error")
@@ -59,78 +57,39 @@ class Classification(Task[Labelled]):
     def prepared(cls, train: Sequence[Labelled]) -> Self:
         tokenizer = train_tokenizer([one.text for one in train], "bpe", size=4096, lowercase=True, ends="both")
         tokenizer.model_max_length = LONGEST
-        return cls(tokenizer, {"labels": sorted({one.label for one in train}), "temperature": 1.0})
+        return cls(tokenizer, {"labels": sorted({one.label for one in train})})
 
     @classmethod
     def settings(cls, size: str) -> dict[str, Any]:
         return {"epochs": 8.0, "batch_size": 32, "learning_rate": RATES[size]}
 
     def config(self, options: ModelOptions) -> PreTrainedConfig:
-        return sized(
-            EncoderConfig, options, len(self.tokenizer), **named(self.state["labels"]), max_position_embeddings=LONGEST
-        )
+        more = {"max_position_embeddings": LONGEST, **named(self.reading["labels"])}
+        return sized(EncoderConfig, options, len(self.tokenizer), **more)
 
     def features(self, example: Labelled) -> Features:
-        return {**self._read(example.text), "labels": self.state["labels"].index(example.label)}
+        return {**self.encode(example).rows[0], "labels": self.reading["labels"].index(example.label)}
+
+    def input_of(self, example: Labelled) -> str:
+        return example.text
 
     def collate(self, batch: Sequence[Features]) -> dict[str, Tensor]:
-        made = super().collate(batch)
-        return {**made, "input_ids": some_hidden(made["input_ids"], self.tokenizer, HIDDEN)}
+        tensors = super().collate(batch)
+        return {**tensors, "input_ids": with_token_dropout(tensors["input_ids"], HIDDEN)}
 
-    def scores(self, model: PreTrainedModel, examples: Sequence[Labelled]) -> dict[str, float]:
-        """accuracy and macro_f1 (scikit-learn's, over all labels that occur) in per cent, and the calibration error."""
-        confidence, best = self._weights(self._logits(model, [one.text for one in examples])).max(1)
-        found = [self.state["labels"][place] for place in best]
-        right = [one.label == label for one, label in zip(examples, found, strict=True)]
-        error = expected_calibration_error(confidence.tolist(), right)
-        return {**self.judged(examples, found), "calibration_error": error}
-
-    def judged(self, examples: Sequence[Labelled], found: Sequence[str]) -> dict[str, float]:
-        """accuracy and macro_f1 of labels, whoever found them."""
-        from sklearn.metrics import accuracy_score, f1_score
-
-        check_labels((one.label for one in examples), self.state["labels"])
-        truth = [one.label for one in examples]
+    def judged(self, examples: Sequence[Labelled], answers: Sequence[LabelPrediction]) -> dict[str, Tally]:
+        """accuracy, and macro_f1 over all labels that occur, in per cent; and the calibration error."""
+        check_labels((one.label for one in examples), self.reading["labels"])
+        truth, predicted = [one.label for one in examples], [answer.label for answer in answers]
+        right = [true == label for true, label in zip(truth, predicted, strict=True)]
         return {
-            "accuracy": 100 * float(accuracy_score(truth, found)),
-            "macro_f1": 100 * float(f1_score(truth, found, average="macro", zero_division=0)),
+            "accuracy": verdicts(right),
+            "macro_f1": macro_f1(truth, predicted),
+            "calibration_error": calibration_error([answer.confidence for answer in answers], right),
         }
 
-    def tallies(self, model: PreTrainedModel, examples: Sequence[Labelled]) -> dict[str, Tally]:
-        check_labels((one.label for one in examples), self.state["labels"])
-        _, best = self._weights(self._logits(model, [one.text for one in examples])).max(1)
-        right = [one.label == self.state["labels"][place] for one, place in zip(examples, best, strict=True)]
-        return {"accuracy": verdicts(right)}
-
-    def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
-        if not text.strip():
-            raise ValueError("text must not be empty: nothing has no class")
-        confidence, places = self._weights(self._logits(model, [text]))[0].sort(descending=True, stable=True)
-        ranked = [
-            {"label": self.state["labels"][place], "confidence": sure}
-            for sure, place in zip(confidence.tolist(), places.tolist(), strict=True)
-        ]
-        return {"text": text, **ranked[0], "others": ranked[1 : 1 + OTHERS]}
-
-    def shown(self, prediction: Mapping[str, Any]) -> str:
-        others = ", ".join(f"{one['label']} {one['confidence']:.0%}" for one in prediction["others"])
-        return f"{prediction['text']}\n  {prediction['label']} ({prediction['confidence']:.0%}; {others})"
-
-    def tune(self, model: PreTrainedModel, dev: Sequence[Labelled]) -> None:
-        truth = torch.tensor([self.state["labels"].index(one.label) for one in dev])
-        self.state["temperature"] = best_temperature(self._logits(model, [one.text for one in dev]), truth)
-
-    def _read(self, text: str) -> Features:
-        return {"input_ids": self.tokenizer(text, truncation=True, max_length=LONGEST)["input_ids"]}
-
-    @torch.no_grad()
-    def _logits(self, model: PreTrainedModel, texts: Sequence[str]) -> Tensor:
-        """(N, labels)."""
-        logits = torch.zeros(len(texts), len(self.state["labels"]))
-        for places, batch in batches([self._read(text) for text in texts], self.tokenizer.pad_token_id):
-            out = model(**{name: tensor.to(model.device) for name, tensor in batch.items()})
-            logits[places] = out.logits.float().cpu()
-        return logits
-
-    def _weights(self, logits: Tensor) -> Tensor:
-        return (logits / self.state["temperature"]).softmax(-1)
+    def calibration(
+        self, model: PreTrainedModel, examples: Sequence[Labelled], results: Sequence[Result]
+    ) -> dict[str, Any]:
+        truth = np.array([self.reading["labels"].index(one.label) for one in examples])
+        return {"temperature": best_temperature(np.stack([outputs[0]["logits"] for _, outputs in results]), truth)}

@@ -1,18 +1,15 @@
 """Named entities: which words of a text are a name, and of what."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-from transformers import PreTrainedModel
-
-from twofold.data.bio import spans_of, why_not_bio
 from twofold.data.embedded.ner import news
 from twofold.data.examples import Splits, Tagged
 from twofold.data.files import DataError
 from twofold.data.readers import check_known, read_tagged
 from twofold.tasks.tagging import Tagging
-from twofold.tasks.tallies import Tally, named_spans
+from twofold.tasks.tallies import Tally, span_scores
+from twofold_runtime.tagging import Span, spans_of
 
 
 class Names(Tagging):
@@ -38,32 +35,14 @@ class Names(Tagging):
         kinds = sorted({kind for one in train for kind in _kinds(one)})
         return ["O", *(f"{place}-{kind}" for kind in kinds for place in "BI")]
 
-    def judged(self, examples: Sequence[Tagged], found: Sequence[Sequence[str]]) -> dict[str, float]:
-        """seqeval's f1, precision and recall of names, in per cent: right is the right kind on the right words."""
-        from seqeval.metrics import f1_score, precision_score, recall_score
+    def judged(self, examples: Sequence[Tagged], answers: Sequence[Sequence[str]]) -> dict[str, Tally]:
+        """f1, precision and recall of names, in per cent: right is the right kind on the right words."""
+        return span_scores(*([_spans(tags) for tags in side] for side in (self.true_tags(examples), answers)))
 
-        truth = self._true_tags(examples)
-        # Its hints say that zero_division is a str and the score may be a list, neither of which holds here.
-        named: dict[str, Any] = {"f1": f1_score, "precision": precision_score, "recall": recall_score}
-        return {name: 100 * float(score(truth, found, zero_division=0)) for name, score in named.items()}
 
-    def tallies(self, model: PreTrainedModel, examples: Sequence[Tagged]) -> dict[str, Tally]:
-        return named_spans(self._true_tags(examples), self._tags(model, [one.words for one in examples]))
-
-    def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
-        entities = [
-            {"kind": span.name, "value": text[span.start : span.end], "start": span.start, "end": span.end}
-            for span in spans_of(*self.tagged(model, text))
-        ]
-        return {"text": text, "entities": entities}
-
-    def shown(self, prediction: Mapping[str, Any]) -> str:
-        entities = ", ".join(f"{entity['kind']} = {entity['value']!r}" for entity in prediction["entities"])
-        return f"{prediction['text']}\n  {entities or 'no names'}"
-
-    @staticmethod
-    def may_follow(tag: str, before: str | None) -> bool:
-        return why_not_bio(tag, before or "O") is None
+def _spans(tags: Sequence[str]) -> list[Span]:
+    """Names by the numbers of their words."""
+    return spans_of([(place, place + 1) for place in range(len(tags))], tags)
 
 
 def _kinds(example: Tagged) -> Iterable[str]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import Annotated, Literal
 
-from twofold.checked import at_least, below, check_fields, within
+from twofold_runtime.checked import at_least, below, check_fields, within
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

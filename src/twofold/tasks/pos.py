@@ -1,10 +1,7 @@
 """The part of speech of every word."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
-
-from transformers import PreTrainedModel
 
 from twofold.data.embedded.pos import parts_of_speech
 from twofold.data.examples import Splits, Tagged
@@ -28,39 +25,17 @@ class PartsOfSpeech(Tagging):
     def labels(example: Tagged) -> Iterable[str]:
         return example.tags
 
-    def judged(self, examples: Sequence[Tagged], found: Sequence[Sequence[str]]) -> dict[str, float]:
+    def judged(self, examples: Sequence[Tagged], answers: Sequence[Sequence[str]]) -> dict[str, Tally]:
         """accuracy over words, and over those words that training did not have often enough to learn, in per cent."""
-        from sklearn.metrics import accuracy_score
-
-        truth = [tag for sentence in self._true_tags(examples) for tag in sentence]
-        told = [tag for sentence in found for tag in sentence]
-        new = [word.lower() not in self._known for one in examples for word in one.words]
-        scores = {"accuracy": 100 * float(accuracy_score(truth, told))}
-        if any(new):
-            scores["new_word_accuracy"] = 100 * float(accuracy_score(truth, told, sample_weight=new))
-        return scores
-
-    def tallies(self, model: PreTrainedModel, examples: Sequence[Tagged]) -> dict[str, Tally]:
-        found = self._tags(model, [one.words for one in examples])
         right = [
-            [one == other for one, other in zip(true, told, strict=True)]
-            for true, told in zip(self._true_tags(examples), found, strict=True)
+            [true == tag for true, tag in zip(*pair, strict=True)]
+            for pair in zip(self.true_tags(examples), answers, strict=True)
         ]
-        new = [[word.lower() not in self._known for word in one.words] for one in examples]
+        known = self.codec.tokens.known
+        new = [[word.lower() not in known for word in one.words] for one in examples]
         tallies = {"accuracy": share([*map(sum, right)], [*map(len, right)], per="word")}
         if any(map(any, new)):
-            both = [sum(a and b for a, b in zip(*two, strict=True)) for two in zip(right, new, strict=True)]
-            per = f"word that is not among {digest(sorted(self._known))}"
+            both = [sum(a and b for a, b in zip(*pair, strict=True)) for pair in zip(right, new, strict=True)]
+            per = f"word that is not among {digest(sorted(known))}"
             tallies["new_word_accuracy"] = share(both, [*map(sum, new)], per=per)
         return tallies
-
-    def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
-        places, tags = self.tagged(model, text)
-        words = [
-            {"word": text[start:end], "tag": tag, "start": start, "end": end}
-            for (start, end), tag in zip(places, tags, strict=True)
-        ]
-        return {"text": text, "words": words}
-
-    def shown(self, prediction: Mapping[str, Any]) -> str:
-        return " ".join(f"{word['word']}/{word['tag']}" for word in prediction["words"])

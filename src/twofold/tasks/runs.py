@@ -1,116 +1,78 @@
-"""A run's folder as a task sees it: what it was, its tokenizer, its model, and predictions from it.
+"""A run's folder as a task sees it: its tokenizer, its model, and predictions from it. run.json is the runtime's."""
 
-task.json names the task and holds its state; the model and its curves are written by whoever trains.
-"""
-
-import json
-from dataclasses import asdict, dataclass
-from importlib import import_module
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from twofold.data.digest import digest_of
 from twofold.data.examples import Splits
+<<<<<<< HEAD
 from twofold.data.hub import is_hub
 from twofold.disk import system_errors, write_whole
 from twofold.models.loading import UNREADABLE, device_named, load_as
 from twofold.panics import panics_as_errors
 from twofold.tasks import TASKS
+=======
+from twofold.disk import system_errors
+from twofold.models.loading import CONFIG, UNREADABLE, WEIGHTS, device_named, load_as
+>>>>>>> ec38553 (The runtime: one road from an input to an answer, in numpy)
 from twofold.tasks.options import ModelOptions
+from twofold.tasks.registry import choices_for, examples_of, task_class
 from twofold.tasks.task import Task
+from twofold_runtime import tokens
+from twofold_runtime.decoding import Decoding
+from twofold_runtime.folder import RunRecord, check_files, read_run, with_digests, write_run
+from twofold_runtime.predictions import Prediction
+from twofold_runtime.predictor import check_record
+from twofold_runtime.words import WORD_RULES
+from twofold_runtime.writing import Say, WritingCodec
 
-FILE, VERSION = "task.json", 2
-TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
+TOKENIZER = (tokens.FILE, "tokenizer_config.json")
 # Rows of an embedding beyond the tokens there are.
 MOST_PADDING = 128
-# What task.json holds; tuned: nothing is left to be done but to use it.
-FIELDS: dict[str, Any] = {
-    "task": str, "state": dict, "options": dict, "settings": dict, "choices": dict, "data": str | None, "tuned": bool,
-}  # fmt: skip
 
 
-def task_class(name: str) -> type[Task]:
-    if name not in TASKS:
-        raise ValueError(f"unknown task {name!r}; there are: {', '.join(TASKS)}")
-    module = import_module(f"twofold.tasks.{name}")
-    return next(
-        found for found in vars(module).values() if isinstance(found, type) and getattr(found, "name", None) == name
+def record_of(task: Task, options: ModelOptions, **training: Any) -> RunRecord:
+    """What run.json says of a run that begins now; `training` is kept for whoever resumes it."""
+    return RunRecord(
+        task=task.name,
+        word_rules=WORD_RULES if task.codec.reads_words else None,
+        reading=dict(task.reading),
+        training={"model": asdict(options), **training},
     )
 
 
-def chosen(kind: type[Task], choices: Any = None) -> dict[str, Any]:
-    """What `examples` and `prepared` of that task take besides data: nothing, or its choices, given or usual.
-
-    `choices` may be what task.json kept of them.
-    """
-    if kind.Choices is None:
-        if choices:
-            raise ValueError(f"{kind.name} has no choices of its own, got {choices!r}")
-        return {}
-    if choices is None or isinstance(choices, dict):
-        choices = kind.Choices(**choices or {})
-    if not isinstance(choices, kind.Choices):
-        raise ValueError(f"choices of {kind.name} must be a {kind.Choices.__name__}, got {choices!r}")
-    return {"choices": choices}
+def begin_run(folder: Path, task: Task, record: RunRecord) -> None:
+    """Write the tokenizer, and last run.json."""
+    with system_errors(folder):
+        task.tokenizer.save_pretrained(folder)
+    write_run(folder, record)
 
 
-def examples_of(kind: type[Task], data: Path | None, choices: Any = None) -> Splits[Any]:
-    """The task's splits of files, of a data set of the hub, or of the embedded set."""
-    if is_hub(data) and not kind.reads_hub:
-        able = ", ".join(name for name in TASKS if task_class(name).reads_hub)
-        raise ValueError(f"data of {kind.name} must be files: of the hub only {able} can be read, got {data}")
-    return kind.examples(data, **chosen(kind, choices))
+def finish_run(folder: Path, task: Task, record: RunRecord) -> None:
+    """Write the calibration and the digests of the model's files into run.json: the run may be used from then on."""
+    if lacking := [name for name in (CONFIG, WEIGHTS) if not (folder / name).is_file()]:
+        raise OSError(f"{folder} lost {' and '.join(lacking)} while training ran: the run is not finished")
+    # Once more: somebody may have removed it in the hours since the run began.
+    with system_errors(folder):
+        task.tokenizer.save_pretrained(folder)
+    finished = replace(record, calibration=dict(task.codec.calibration))
+    write_run(folder, with_digests(folder, finished, (CONFIG, WEIGHTS, *TOKENIZER)))
 
 
-def check_splits(splits: Splits[Any], data: Path | None, *needed: str) -> None:
-    """Refuse data that lack a split."""
-    if lacking := [name for name in needed if name in splits.missing]:
-        source = data or "the embedded set"
-        raise ValueError(f"{source} has no {' and no '.join(lacking)} split: {' and '.join(needed)} are needed")
-
-
-def cut_note(splits: Splits[Any]) -> str:
-    """What a user is told of splits that were cut from train."""
-    are = "is" if len(splits.cut) == 1 else "are"
-    return f"{' and '.join(splits.cut)} {are} cut from train, for the data has none"
-
-
-def write_task(folder: Path, task: Task, *, options: ModelOptions, **told: Any) -> None:
-    """The tokenizer, and last task.json; `told` is kept for whoever resumes. At the end, tuned, only task.json."""
-    if not told["tuned"]:
-        with system_errors(folder):
-            task.tokenizer.save_pretrained(folder)
-    whole = {"version": VERSION, "task": task.name, "state": task.state, "options": asdict(options), **told}
-    write_whole(folder / FILE, json.dumps(whole, ensure_ascii=False, indent=1))
-
-
-def read_task(folder: Path) -> dict[str, Any]:
-    """What task.json says."""
-    path = folder / FILE
-    if not path.is_file():
-        raise ValueError(f"{folder} is no run: it has no {FILE}")
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not readable: {error}") from error
-    if not isinstance(told, dict) or told.get("version") != VERSION:
-        version = told.get("version") if isinstance(told, dict) else None
-        raise ValueError(f"{folder} is a run of version {version!r}, and this version of twofold reads {VERSION}")
-    for name, kinds in FIELDS.items():
-        if not isinstance(told.get(name), kinds):
-            raise ValueError(f"{path}: field {name!r} is missing or not what it should be, got {told.get(name)!r:.60}")
-    return told
-
-
-def reopened(folder: Path) -> Task:
-    """The task as it was when the run began, or was tuned."""
-    told = read_task(folder)
+def reopened(folder: Path, record: RunRecord) -> Task:
+    """The task as it was when the run began, or was finished."""
     # Without the second, a tokenizer is made that knows none of its special tokens.
     if lacking := [name for name in TOKENIZER if not (folder / name).is_file()]:
-        raise ValueError(f"{folder} has no readable tokenizer: {' and '.join(lacking)} must be there, got none")
+        raise ValueError(f"{folder} has no readable tokenizer: {' and '.join(lacking)} must be there")
+    kind = task_class(record.task)
+    check_record(folder, record)
     try:
+<<<<<<< HEAD
         with panics_as_errors("tokenizers gave up"):
             tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
             # Some files are refused only when they are used.
@@ -119,6 +81,17 @@ def reopened(folder: Path) -> Task:
         # tokenizers knows no other kind.
         raise ValueError(f"{folder} has no readable tokenizer: {error}") from error
     return task_class(told["task"])(tokenizer, told["state"])
+=======
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    # tokenizers raises Exception itself, and its panics are no Exceptions.
+    except BaseException as error:
+        raise ValueError(f"{folder} has no readable tokenizer: {error!s:.200}") from None
+    task = kind(tokenizer, record.reading, record.calibration)
+    task.codec.opened_in(folder, record)
+    return task
+>>>>>>> ec38553 (The runtime: one road from an input to an answer, in numpy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,48 +99,64 @@ class Run:
     """A trained model and its task."""
 
     folder: Path
+    record: RunRecord
     task: Task
     model: PreTrainedModel
 
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r}, task={self.task.name!r}, parameters={self.model.num_parameters():,})"
+
+    @property
+    def data(self) -> Path | None:
+        """Where the run learned from; None for the embedded set."""
+        return Path(self.record.training["data"]) if self.record.training["data"] else None
+
     def examples(self, data: Path | None = None) -> Splits[Any]:
         """Splits of `data`, read as the run read its own; what the run was trained on unless given."""
-        told = read_task(self.folder)
-        source = data or (Path(told["data"]) if told["data"] else None)
-        return examples_of(type(self.task), source, told["choices"])
+        return examples_of(type(self.task), data or self.data, self.record.training["choices"])
 
     def has_changed_data(self, splits: Splits[Any]) -> bool:
         """Whether what the run was trained on is something else by now: `splits` is what is there."""
-        told = read_task(self.folder)
-        return told.get("digest") is not None and told["digest"] != digest_of(Path(told["data"]), splits)
+        known = self.record.training["digest"]
+        return known is not None and self.data is not None and known != digest_of(self.data, splits)
 
-    def predict(self, text: str) -> dict[str, Any]:
-        """What `twofold predict` prints with --json, less what it says of an action."""
-        if not isinstance(text, str):
-            raise ValueError(f"text must be a str, got {type(text).__name__}")
-        return self.task.predict(self.model, readable(text))
+    def predict(self, input: Any) -> Prediction:
+        """The answer to one input: a text, for qa a QuestionInput, for captioning an ImageInput.
 
+        dict(prediction) is what `twofold predict --json` prints, less what it says of an action.
+        """
+        return self.predict_many([input])[0]
 
-def readable(text: str) -> str:
-    """The text, or a ValueError: bytes that are not UTF-8 reach a program as halves of characters."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(f"text must be Unicode, got something else at character {error.start}") from None
-    return text
+    def predict_many(self, inputs: Sequence[Any]) -> list[Prediction]:
+        """The answers to several inputs, which the model reads in batches."""
+        codec = self.task.codec
+        encoded = [codec.encode(one) for one in inputs]
+        outputs = codec.run(self.task.engine(self.model), encoded)
+        return [codec.decode(*pair) for pair in zip(encoded, outputs, strict=True)]
+
+    def write(self, prompt: str, decoding: Decoding | None = None, say: Say | None = None) -> str:
+        """The text that answers a prompt, or goes on with it; `say` is given every piece as soon as it is written."""
+        codec = self.task.codec
+        if not isinstance(codec, WritingCodec) or self.task.name == "captioning":
+            raise ValueError(f"{self.folder} is a run of {self.task.name}, which writes no text: see twofold predict")
+        encoded = codec.encode(prompt)
+        engine: Any = self.task.engine(self.model)
+        [ids] = codec.write(engine, [encoded], decoding or codec.usual_decoding, say)
+        return codec.tokens.decode(ids)
 
 
 def _check_together(task: Task, model: PreTrainedModel, folder: Path) -> None:
     """Files of several runs in one folder, or weights of a training that went wrong, would answer something."""
     words: Any = getattr(model.config, "decoder", model.config)
-    tokens, rows = len(task.tokenizer), words.vocab_size
+    known, rows = len(task.tokenizer), words.vocab_size
     # Somebody may have added rows up to a round number.
-    is_padded = rows % 8 == 0 and 0 < rows - tokens < MOST_PADDING
-    if rows != tokens and not is_padded:
+    is_padded = rows % 8 == 0 and 0 < rows - known < MOST_PADDING
+    if rows != known and not is_padded:
         raise ValueError(
-            f"{folder} has a tokenizer.json of {tokens} tokens and a model of {rows}: they are not of one run"
+            f"{folder} has a tokenizer.json of {known} tokens and a model of {rows}: they are not of one run"
         )
     for name, tensor in model.named_parameters():
-        if not bool(tensor.isfinite().all()):
+        if not bool(torch.isfinite(tensor).all()):
             raise ValueError(f"{folder}: {name} has numbers that are not finite")
 
 
@@ -177,10 +166,12 @@ def open_run(path: Path | str, *, device: str = "auto") -> Run:
     folder = Path(path)
     if not folder.is_dir():
         raise ValueError(f"{folder} is no run: there is no such folder")
-    task = reopened(folder)
-    if not (folder / "model.safetensors").is_file() or not read_task(folder)["tuned"]:
+    record = read_run(folder)
+    if not record.finished:
         raise ValueError(f"{folder} has no model yet: its training is not finished; go on with --resume")
-    task.opened_in(folder)
+    check_files(folder, record)
+    choices_for(task_class(record.task), record.training["choices"])
+    task = reopened(folder, record)
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (*UNREADABLE, ValueError) as error:
@@ -188,4 +179,4 @@ def open_run(path: Path | str, *, device: str = "auto") -> Run:
     model = load_as(folder, task.class_of(config))
     _check_together(task, model, folder)
     model.to(place)  # type: ignore[arg-type]
-    return Run(folder, task, model)
+    return Run(folder, record, task, model)

@@ -1,12 +1,10 @@
 """From a text to its summary, scored by ROUGE."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
-
-from transformers import PreTrainedModel
 
 from twofold.data.embedded.summarization import match_reports
 from twofold.data.examples import Pair, Splits
@@ -54,13 +52,9 @@ class Summarization(PairTask):
     def settings(cls, size: str) -> dict[str, Any]:
         return {"epochs": 6.0, "batch_size": 32, "learning_rate": RATES[size]}
 
-    def scores(self, model: PreTrainedModel, examples: Sequence[Pair]) -> dict[str, float]:
-        """F1 of ROUGE-1, ROUGE-2 and ROUGE-L, in per cent."""
-        return rouge(self.written(model, [pair.source for pair in examples], self.usual_decoding), examples)
-
-    def tallies(self, model: PreTrainedModel, examples: Sequence[Pair]) -> dict[str, Tally]:
-        found = rouge_of_each(self.written(model, [pair.source for pair in examples], self.usual_decoding), examples)
-        return {name: share([one[name] for one in found]) for name in found[0]}
+    def judged(self, examples: Sequence[Pair], answers: Sequence[str]) -> dict[str, Tally]:
+        """Mean F1 of ROUGE-1, ROUGE-2 and ROUGE-L, in per cent."""
+        return rouge(answers, examples)
 
     def notes(self) -> dict[str, str]:
         from importlib.metadata import version
@@ -68,28 +62,16 @@ class Summarization(PairTask):
         how = "words of every script, stemmed, mean F1 over texts, times 100"
         return {"rouge": f"rouge-score {version('rouge-score')}, {how}"}
 
-    def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
-        return {"text": text, "summary": self.write(model, text)}
 
-    def shown(self, prediction: Mapping[str, Any]) -> str:
-        return str(prediction["summary"])
-
-
-def rouge(summaries: Sequence[str], examples: Sequence[Pair]) -> dict[str, float]:
-    """Mean F1 of summaries of any origin, in per cent."""
-    found = rouge_of_each(summaries, examples)
-    return {name: 100 * sum(one[name] for one in found) / len(found) for name in found[0]}
-
-
-def rouge_of_each(summaries: Sequence[str], examples: Sequence[Pair]) -> list[dict[str, float]]:
-    """F1 of every summary, from 0 to 1."""
+def rouge(summaries: Sequence[str], examples: Sequence[Pair]) -> dict[str, Tally]:
+    """Mean F1 of summaries, whoever wrote them, in per cent."""
     from rouge_score.rouge_scorer import RougeScorer
     from rouge_score.tokenizers import DefaultTokenizer
 
     kinds = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l"}
     scorer = RougeScorer(list(kinds), tokenizer=_AnyScript(DefaultTokenizer(use_stemmer=True)))
-    found = (scorer.score(pair.target, summary) for summary, pair in zip(summaries, examples, strict=True))
-    return [{name: one[kind].fmeasure for kind, name in kinds.items()} for one in found]
+    scores = [scorer.score(pair.target, summary) for summary, pair in zip(summaries, examples, strict=True)]
+    return {name: share([one[kind].fmeasure for one in scores]) for kind, name in kinds.items()}
 
 
 class _AnyScript:

@@ -1,61 +1,76 @@
-"""What a task is: examples in, a model, scores, and predictions as people and programs read them.
+"""What a task is: examples in, a model, predictions, and scores of predictions.
 
-A task learns its tokenizer and labels from the training split, and keeps them as `state`, which is plain JSON. It knows
-nothing of how a model is trained, nor of folders, unless it has files of its own to keep there.
+A task learns its tokenizer and labels from the training split. How an input is read and an answer made is its codec's,
+which runs without torch as well (twofold_runtime). It knows nothing of how a model is trained, nor of folders.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from copy import deepcopy
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from twofold.data.examples import Splits
 from twofold.data.streaming import Streamed
+from twofold.models.engine import TorchEngine
 from twofold.models.recurrent_config import RecurrentConfig
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.tallies import Tally
+from twofold.tasks.tallies import Tally, scores_of
+from twofold_runtime.codec import Encoded, padded
+from twofold_runtime.engine import Arrays
+from twofold_runtime.predictor import codec_class
+from twofold_runtime.tokens import PAD, TextTokenizer, WordVocabulary
 
 Example = TypeVar("Example")
 Features = dict[str, Any]
 IGNORED = -100
+Result = tuple[Encoded[Any], Sequence[Arrays]]
 
 
 class Task(ABC, Generic[Example]):
     name: ClassVar[str]
     metric: ClassVar[str]
-    """The number by which models are compared, and, on the dev split, the best one of a training is kept."""
+    """The score by which models are compared and, on the dev split, the best one of a training is kept."""
     kept_by: ClassVar[str | None] = None
-    """Another number for the latter, where the metric is too coarse for it."""
+    """Another score for the latter, where the metric is too coarse for it."""
     metrics: ClassVar[tuple[str, ...]]
-    """What models can be compared by, of what `scores` gives; some need examples of a kind, out of scope for one."""
+    """Scores by which models can be compared; some need examples of a kind, out of scope for one."""
     lower: ClassVar[tuple[str, ...]] = ()
     """Those of which less is better."""
     model_class: ClassVar[type[PreTrainedModel]]
     recurrent_class: ClassVar[type[PreTrainedModel] | None] = None
-    """The same of recurrent layers, where this task offers them."""
+    """The model with recurrent layers, where this task offers one."""
     reads_hub: ClassVar[bool] = False
     """Whether `examples` takes the address of a data set of the hub for `data`."""
     Choices: ClassVar[type[Any] | None] = None
     """What a user may choose about this task alone: a frozen dataclass of plain JSON values, each with a default.
 
     Where there is one, the command line offers its fields, `examples` and `prepared` take one as `choices`, and
-    task.json keeps it.
+    run.json keeps it.
     """
+    engine: ClassVar[type[TorchEngine]] = TorchEngine
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, state: Mapping[str, Any]) -> None:
-        self.tokenizer, self.state = tokenizer, dict(state)
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerFast,
+        reading: Mapping[str, Any],
+        calibration: Mapping[str, Any] | None = None,
+    ) -> None:
+        kind = codec_class(self.name)
+        tokens: Any = (
+            WordVocabulary(tokenizer.get_vocab()) if kind.reads_words else TextTokenizer(tokenizer.backend_tokenizer)
+        )
+        self.tokenizer = tokenizer
+        self.codec: Any = kind(reading, calibration or {}, tokens)
 
-    @cached_property
-    def vocabulary(self) -> dict[str, int]:
-        """Asked once: the tokenizer makes it anew every time."""
-        return self.tokenizer.get_vocab()
+    @property
+    def reading(self) -> Mapping[str, Any]:
+        """What encoding and decoding need: labels, lengths."""
+        return self.codec.reading
 
     @classmethod
     @abstractmethod
@@ -80,47 +95,72 @@ class Task(ABC, Generic[Example]):
         return {}
 
     @abstractmethod
-    def config(self, options: ModelOptions) -> PreTrainedConfig: ...
+    def config(self, options: ModelOptions) -> PreTrainedConfig:
+        """The configuration of the model to train."""
 
     def class_of(self, config: PreTrainedConfig) -> type[PreTrainedModel]:
-        """Which of the two a configuration is for."""
+        """The class of model that a configuration is for."""
         if self.recurrent_class is not None and isinstance(config, RecurrentConfig):
             return self.recurrent_class
         return self.model_class
 
     @abstractmethod
     def features(self, example: Example) -> Features:
-        """What the model is trained on, as numbers."""
+        """What the model is trained on: arrays of numbers by name."""
 
     def rows(self, examples: Sequence[Example]) -> Sequence[Features] | Streamed[Features]:
         """What training goes through: an example a row, unless a task cuts them otherwise."""
         return [self.features(example) for example in examples]
 
     def tokens_of(self, row: Features) -> float:
-        """How many tokens training sees of a row; the mean, where chance decides."""
+        """How many tokens training sees of a row; the mean, where that is random."""
         return len(row["input_ids"])
 
     def collate(self, batch: Sequence[Features]) -> dict[str, Tensor]:
-        """A training batch: every list of numbers padded to the longest, labels with what is ignored."""
-        return padded(batch, self.tokenizer.pad_token_id)
+        """A training batch of rows: padded to the longest, labels with what is ignored."""
+        return tensors_of(batch)
+
+    def encode(self, example: Example) -> Encoded[Any]:
+        """What the model reads of an example."""
+        return self.codec.encode(self.input_of(example))
 
     @abstractmethod
-    def scores(self, model: PreTrainedModel, examples: Sequence[Example]) -> dict[str, float]: ...
+    def input_of(self, example: Example) -> Any:
+        """The input of an example, without its answer."""
+
+    def run(self, model: PreTrainedModel, examples: Sequence[Example]) -> list[Result]:
+        """Every example as it is read, and the model's outputs for it."""
+        encoded = [self.encode(example) for example in examples]
+        return [*zip(encoded, self.codec.run(self.engine(model), encoded), strict=True)]
+
+    def answer(self, encoded: Encoded[Any], outputs: Sequence[Arrays]) -> Any:
+        """The prediction that `judged` takes."""
+        return self.codec.decode(encoded, outputs)
+
+    def answers(self, model: PreTrainedModel, examples: Sequence[Example]) -> list[Any]:
+        """The prediction for every example."""
+        return [self.answer(*result) for result in self.run(model, examples)]
+
+    @abstractmethod
+    def judged(self, examples: Sequence[Example], answers: Sequence[Any]) -> dict[str, Tally]:
+        """The scores of predictions, whoever made them, with what each example adds to them."""
 
     def tallies(self, model: PreTrainedModel, examples: Sequence[Example]) -> dict[str, Tally]:
-        """What every example adds to those of the `scores` that are made of sums, by their names.
+        """The same of a model's predictions."""
+        return self.judged(examples, self.answers(model, examples))
 
-        Two models are compared by them. A task without any cannot be compared so.
-        """
-        del model, examples
-        return {}
+    def scores(self, model: PreTrainedModel, examples: Sequence[Example]) -> dict[str, float]:
+        """The scores alone."""
+        return scores_of(self.tallies(model, examples))
 
-    @abstractmethod
-    def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]: ...
+    def tuned(self, model: PreTrainedModel, dev: Sequence[Example]) -> Self:
+        """The task with what is tuned on the dev split after training; most tasks have nothing to tune."""
+        del model, dev
+        return self
 
-    @abstractmethod
-    def shown(self, prediction: Mapping[str, Any]) -> str:
-        """A prediction for people, in a line or a few."""
+    def tuned_and_scored(self, model: PreTrainedModel, dev: Sequence[Example]) -> tuple[Self, dict[str, float]]:
+        """The same, and the scores on the dev split that follow: what evaluations while training say, and the end."""
+        return self, self.scores(model, dev)
 
     def longer(self, times: int) -> Self:
         """The same, reading so many times as much at once as training did."""
@@ -135,63 +175,42 @@ class Task(ABC, Generic[Example]):
         del train
         return []
 
-    def tune(self, model: PreTrainedModel, dev: Sequence[Example]) -> None:
-        """Set what is not learned by gradients, on the dev split, after training."""
-        del model, dev
-
-    @contextmanager
-    def tuned(self, model: PreTrainedModel, dev: Sequence[Example]) -> Generator[None]:
-        """Inside, task and model are as `tune` leaves them; afterwards as they were.
-
-        What a training is judged by on its way is then what it is judged by at its end.
-        """
-        state, config = deepcopy(self.state), dict(vars(model.config))
-        self.tune(model, dev)
-        try:
-            yield
-        finally:
-            self.state = state
-            vars(model.config).update(config)
-
-    def write_files(self, folder: Path) -> None:
-        """Put what predictions need beside model and state into a run's folder, as the last scoring left it."""
-        del folder
-
-    def opened_in(self, folder: Path) -> None:
-        """Told when a run is opened, for a task that wrote files there."""
-        del folder
+    def write_files(self, folder: Path, model: PreTrainedModel, examples: Sequence[Example]) -> None:
+        """Put what predictions need beside the model into a finished run's folder, made from these examples."""
+        del folder, model, examples
 
 
-def padded(batch: Sequence[Features], pad: int) -> dict[str, Tensor]:
-    """Tensors of a batch of features; lists are padded on the right, and an attention_mask tells where.
+class CalibratedTask(Task[Example]):
+    """A task whose answers depend on numbers that are tuned on the dev split rather than learned by gradients."""
 
-    A list may hold lists, all of one length, which is then the last dimension.
-    """
-    made: dict[str, Tensor] = {}
-    for name in batch[0]:
-        values = [features[name] for features in batch]
-        if isinstance(values[0], list):
-            longest = max(map(len, values))
-            fill: Any = IGNORED if "labels" in name else pad
-            if isinstance(values[0][0], list):
-                fill = [pad] * len(values[0][0])
-            values = [value + [fill] * (longest - len(value)) for value in values]
-        made[name] = torch.tensor(values)
-    lengths = torch.tensor([len(features["input_ids"]) for features in batch])
-    made["attention_mask"] = (torch.arange(made["input_ids"].shape[1]) < lengths[:, None]).long()
-    return made
+    @abstractmethod
+    def calibration(
+        self, model: PreTrainedModel, examples: Sequence[Example], results: Sequence[Result]
+    ) -> dict[str, Any]:
+        """Those numbers, from the results of `run` for examples of the dev split."""
+
+    def tuned(self, model: PreTrainedModel, dev: Sequence[Example]) -> Self:
+        return self._calibrated(model, dev, self.run(model, dev))
+
+    def tuned_and_scored(self, model: PreTrainedModel, dev: Sequence[Example]) -> tuple[Self, dict[str, float]]:
+        results = self.run(model, dev)
+        task = self._calibrated(model, dev, results)
+        return task, scores_of(task.judged(dev, [task.answer(*result) for result in results]))
+
+    def _calibrated(self, model: PreTrainedModel, dev: Sequence[Example], results: Sequence[Result]) -> Self:
+        task = copy(self)
+        task.codec = self.codec.calibrated(self.calibration(model, dev, results))
+        return task
 
 
-def batches(features: Sequence[Features], pad: int, size: int = 64) -> Iterator[tuple[list[int], dict[str, Tensor]]]:
-    """Batches for prediction, similar lengths together: places in `features`, and tensors."""
-    order = sorted(range(len(features)), key=lambda place: len(features[place]["input_ids"]))
-    for start in range(0, len(order), size):
-        places = order[start : start + size]
-        yield places, padded([features[place] for place in places], pad)
+def tensors_of(batch: Sequence[Features]) -> dict[str, Tensor]:
+    """Rows as padded tensors, labels padded with what is ignored; attention_mask says where tokens are."""
+    fills = {name: IGNORED if "labels" in name else PAD for name in batch[0]}
+    return {name: torch.from_numpy(array) for name, array in padded(batch, fills).items()}
 
 
 def check_labels(labels: Iterable[str], known: Sequence[str], what: str = "label") -> None:
     """Raises for a label that was not in the training split, which no model of it could ever give."""
-    if strange := sorted(set(labels) - set(known)):
-        had = ", ".join(known) or "none"
-        raise ValueError(f"{what} {strange[0]!r} was not in the training split, which had {had}")
+    if unknown := sorted(set(labels) - set(known)):
+        names = ", ".join(known) or "none"
+        raise ValueError(f"{what} {unknown[0]!r} was not in the training split, which had {names}")

@@ -1,12 +1,10 @@
 """From a sentence to the same in another language, scored by sacreBLEU and chrF."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
-
-from transformers import PreTrainedModel
 
 from twofold.data.embedded.translation import english_to_german
 from twofold.data.examples import Pair, Splits
@@ -61,8 +59,8 @@ class Translation(PairTask):
 
     @classmethod
     def prepared(cls, train: Sequence[Pair], choices: TranslationChoices = USUAL) -> Self:
-        tokenizer, state = cls.learned(train, choices)
-        return cls(tokenizer, state | {"words": _words_of([pair.target for pair in train])})
+        tokenizer, reading = cls.learned(train, choices)
+        return cls(tokenizer, reading | {"words": _words_of([pair.target for pair in train])})
 
     @classmethod
     def settings(cls, size: str) -> dict[str, Any]:
@@ -71,42 +69,21 @@ class Translation(PairTask):
         rate = {"tiny": 3e-3, "small": 1e-3, "base": 5e-4}[size]
         return {"epochs": 10.0, "batch_size": 64, "learning_rate": rate, "patience": 2, "label_smoothing": 0.1}
 
-    def scores(self, model: PreTrainedModel, examples: Sequence[Pair]) -> dict[str, float]:
+    def judged(self, examples: Sequence[Pair], answers: Sequence[str]) -> dict[str, Tally]:
         """BLEU and chrF of the whole split, from 0 to 100; exact_match is the share of sentences word for word."""
-        return self.judged(examples, self.written(model, [pair.source for pair in examples], self.usual_decoding))
-
-    def judged(self, examples: Sequence[Pair], written: Sequence[str]) -> dict[str, float]:
-        """The same of translations, whoever wrote them."""
         truth = [pair.target for pair in examples]
-        exact = sum(one == other for one, other in zip(written, truth, strict=True))
-        bleu, chrf = self._metrics()
-        return {
-            "bleu": bleu.corpus_score(written, [truth]).score,
-            "chrf": chrf.corpus_score(written, [truth]).score,
-            "exact_match": 100 * exact / len(truth),
-        }
-
-    def tallies(self, model: PreTrainedModel, examples: Sequence[Pair]) -> dict[str, Tally]:
-        written = self.written(model, [pair.source for pair in examples], self.usual_decoding)
-        truth = [pair.target for pair in examples]
-        bleu, chrf = (corpus(metric, written, truth) for metric in self._metrics())
-        exact = verdicts([one == other for one, other in zip(written, truth, strict=True)])
+        bleu, chrf = (corpus(metric, answers, truth) for metric in self._metrics())
+        exact = verdicts([one == other for one, other in zip(answers, truth, strict=True)])
         return {"bleu": bleu, "chrf": chrf, "exact_match": exact}
 
     def notes(self) -> dict[str, str]:
         bleu, chrf = self._metrics()
         return {"bleu": signature(bleu), "chrf": signature(chrf)}
 
-    def predict(self, model: PreTrainedModel, text: str) -> dict[str, Any]:
-        return {"text": text, "translation": self.write(model, text)}
-
-    def shown(self, prediction: Mapping[str, Any]) -> str:
-        return f"{prediction['text']}\n  {prediction['translation']}"
-
     def _metrics(self) -> tuple[Any, Any]:
         from sacrebleu.metrics import BLEU, CHRF
 
-        return BLEU(tokenize=self.state["words"]), CHRF()
+        return BLEU(tokenize=self.reading["words"]), CHRF()
 
 
 def _turned(pairs: Sequence[Pair]) -> list[Pair]:

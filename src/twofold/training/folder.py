@@ -14,13 +14,12 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from twofold.disk import is_aside, taken, write_whole
+from twofold.disk import is_aside, taken
 from twofold.training import checkpoints
 from twofold.training.distribution import is_main_process
 from twofold.training.durable import sweep
+from twofold_runtime.folder import VERSION, write_whole
 
-# Changes with what a run folder holds; a folder of another version is refused.
-VERSION = 1
 METRICS, CHECKPOINTS, LOCK = "metrics.jsonl", "checkpoints", "lock"
 # Folders whose lock this thread holds.
 _held: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
@@ -99,7 +98,7 @@ def check_format(folder: Path) -> None:
         raise ValueError(f"{folder} is no run: its {METRICS} is missing or does not begin with one")
     version = _lines(folder)[0].get("version")
     if version != VERSION:
-        raise ValueError(f"{folder} is a run of format {version!r}, and this version of twofold reads {VERSION}")
+        raise ValueError(f"{folder} is a run of version {version!r:.60}, expected {VERSION}: train it anew")
 
 
 def is_finished(folder: Path) -> bool:

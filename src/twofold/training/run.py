@@ -14,7 +14,8 @@ from twofold.data.hub import is_hub, settled
 from twofold.data.streaming import Streamed
 from twofold.models.loading import device_named, load_as
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.runs import check_splits, chosen, cut_note, examples_of, read_task, reopened, task_class, write_task
+from twofold.tasks.registry import check_splits, choices_for, cut_note, examples_of, task_class
+from twofold.tasks.runs import begin_run, finish_run, record_of, reopened
 from twofold.tasks.task import Task
 from twofold.training.distribution import is_main_process, join
 from twofold.training.feeding import Features
@@ -24,9 +25,9 @@ from twofold.training.loop import Outcome, fit
 from twofold.training.order import total_steps
 from twofold.training.progress import Progress
 from twofold.training.reporters import check_reporter
-from twofold.training.result import write_model
 from twofold.training.settings import Settings
 from twofold.training.streaming import Numbered
+from twofold_runtime.folder import RunRecord, is_run, read_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +55,15 @@ def train_task(
     `choices` is one of the task's own `Choices`, where it has any.
     """
     kind = task_class(name)
-    given = chosen(kind, choices)
+    task_choices = choices_for(kind, choices)
     if not resume:
         options.check_meant()
     if data is not None and not is_hub(data) and not resume and data.resolve().is_relative_to(folder.resolve()):
         raise ValueError(f"{data} must not lie in {folder}, the run's own folder, which force would empty")
     splits = examples_of(kind, data, choices)
     check_splits(splits, data, "train", "dev")
-    told: dict[str, Any] = {
-        "choices": asdict(given["choices"]) if given else {},
+    training: dict[str, Any] = {
+        "choices": asdict(task_choices["choices"]) if task_choices else {},
         "data": None if data is None else settled(data) if is_hub(data) else str(data.resolve()),
         # What is streamed is too large to be gone through beforehand.
         "digest": None if data is None or isinstance(splits.train, Streamed) else digest_of(data, splits),
@@ -70,19 +71,22 @@ def train_task(
     }
     if is_main_process():
         check_folder(folder, force=force, resume=resume)
-    goes_on = resume and (folder / "task.json").exists()
+    goes_on = resume and is_run(folder)
     if goes_on:
-        _check_same(folder, name, options, settings, told)
-    task = reopened(folder) if goes_on else kind.prepared(splits.train, **given)
+        before = read_run(folder)
+        _check_same(folder, before, name, options, settings, training)
+        task = reopened(folder, before)
+    else:
+        task = kind.prepared(splits.train, **task_choices)
+    record = record_of(task, options, **training)
     torch.manual_seed(settings.seed)
     config = task.config(options)
     model_class = task.class_of(config)
     model, rows = model_class(config), task.rows(splits.train)
     kept_by = task.kept_by or task.metric
-    write = partial(write_task, folder, task, options=options, **told)
     # Nothing is written, and no old run removed, before all that was asked for is known to be possible.
     _check_possible(model, rows, settings)
-    with begun(folder, force=force, resume=resume, fill=None if goes_on else partial(write, tuned=False)):
+    with begun(folder, force=force, resume=resume, fill=None if goes_on else partial(begin_run, folder, task, record)):
         cuts = [cut_note(splits)] if splits.cut else []
         if progress is not None and is_main_process():
             for note in cuts + ([] if goes_on else task.doubts(splits.train)):
@@ -93,7 +97,7 @@ def train_task(
             task.collate,
             settings=settings,
             folder=folder,
-            evaluate=partial(_looked, task, splits.dev),
+            evaluate=partial(_dev_scores, task, splits.dev),
             metric=kept_by,
             higher_is_better=kept_by not in task.lower,
             progress=progress,
@@ -106,17 +110,14 @@ def train_task(
         # what follows depends on the model and the dev split alone.
         whole = load_as(folder, model_class)
         whole.to(device_named(settings.device))  # type: ignore[arg-type]
-        task.tune(whole, splits.dev)
-        scores = task.scores(whole, splits.dev)
-        write_model(whole, folder, None)
-        task.write_files(folder)
-        write(tuned=True)
+        task, scores = task.tuned_and_scored(whole, splits.dev)
+        finish_run(folder, task, record)
+        task.write_files(folder, whole, splits.dev)
         return Trained(outcome, parameters, scores)
 
 
-def _looked(task: Task[Any], dev: Sequence[Any], model: PreTrainedModel) -> dict[str, float]:
-    with task.tuned(model, dev):
-        return task.scores(model, dev)
+def _dev_scores(task: Task[Any], dev: Sequence[Any], model: PreTrainedModel) -> dict[str, float]:
+    return task.tuned_and_scored(model, dev)[1]
 
 
 def _check_possible(model: PreTrainedModel, train: Sequence[Features] | Streamed[Features], settings: Settings) -> None:
@@ -129,28 +130,33 @@ def _check_possible(model: PreTrainedModel, train: Sequence[Features] | Streamed
         total_steps(settings, None, None)
 
 
-def _check_same(folder: Path, name: str, options: ModelOptions, settings: Settings, told: dict[str, Any]) -> None:
+def _check_same(
+    folder: Path, before: RunRecord, name: str, options: ModelOptions, settings: Settings, training: dict[str, Any]
+) -> None:
     """Refuse to go on with a run that began otherwise."""
-    before = read_task(folder)
-    if before["tuned"] and not is_finished(folder):
+    if before.finished and not is_finished(folder):
         raise ValueError(
             f"{folder} has a finished model, and {METRICS} lost its end: use it, or train in another folder"
         )
-    settings.check_same_run(before["settings"])
-    for what, value in {"task": name, "options": asdict(options), "choices": told["choices"]}.items():
-        if before[what] != value:
-            raise ValueError(f"a resumed run keeps the {what} it began with, {before[what]}, got {value}")
-    check_same_data(before, told["data"], told["digest"])
+    settings.check_same_run(before.training["settings"])
+    began: dict[str, Any] = {
+        "task": before.task,
+        "model": before.training["model"],
+        "choices": before.training["choices"],
+    }
+    for what, value in {"task": name, "model": asdict(options), "choices": training["choices"]}.items():
+        if began[what] != value:
+            raise ValueError(f"a resumed run keeps the {what} it began with, {began[what]}, got {value}")
+    check_same_data(before.training, training["data"], training["digest"])
 
 
 def check_same_data(before: Mapping[str, Any], data: str | None, digest: str | None) -> None:
-    """Refuse other data than a run's task.json has. Files that are known by their digest may have moved."""
-    was = settled(before["data"]) if is_hub(before["data"]) else before["data"]
-    # Runs that began before digests were kept have none.
-    known = before.get("digest")
+    """Refuse other data than a run began with. Files that are known by their digest may have moved."""
+    began_with = settled(before["data"]) if is_hub(before["data"]) else before["data"]
+    known = before["digest"]
     # An address of the hub says besides how its files are read.
-    may_have_moved = known is not None and known == digest and not is_hub(was) and not is_hub(data)
-    if was != data and not may_have_moved:
-        raise ValueError(f"a resumed run keeps the data it began with, {was}, got {data}")
+    may_have_moved = known is not None and known == digest and not is_hub(began_with) and not is_hub(data)
+    if began_with != data and not may_have_moved:
+        raise ValueError(f"a resumed run keeps the data it began with, {began_with}, got {data}")
     if known not in (None, digest):
         raise ValueError(f"a resumed run keeps the data it began with: files of {data} have changed since")

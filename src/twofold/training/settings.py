@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
-from twofold.checked import Count, Seed, above, at_least, at_most, below, check_fields, within
+from twofold_runtime.checked import Count, Seed, above, at_least, at_most, below, check_fields, within
 
 # What may change when a run is resumed: it does not change the order of the data, and the weights only by rounding and
 # by what dropout draws.

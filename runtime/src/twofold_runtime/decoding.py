@@ -1,9 +1,9 @@
 """How tokens are chosen one after the other. Imports nothing: a command reads it for help."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
-from twofold.checked import Seed, above, at_most, check_fields, within
+from twofold_runtime.checked import Seed, above, at_most, check_fields, within
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,11 +33,3 @@ class Decoding:
     @property
     def is_random(self) -> bool:
         return any(value is not None for value in (self.temperature, self.top_k, self.top_p, self.min_p))
-
-    def as_arguments(self) -> dict[str, Any]:
-        """For `generate` of transformers, whose own defaults would draw among the 50 likeliest."""
-        told: dict[str, Any] = {"num_beams": self.beams, "do_sample": self.is_random}
-        if self.is_random:
-            told |= {"temperature": self.temperature or 1.0, "top_k": self.top_k or 0, "top_p": self.top_p or 1.0}
-            told |= {} if self.min_p is None else {"min_p": self.min_p}
-        return told
