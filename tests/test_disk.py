@@ -4,7 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from twofold.disk import is_aside, write_whole
+from twofold.disk import is_aside
+from twofold_runtime.folder import write_whole
 
 
 def test_many_writers_of_one_file_leave_one_whole_one(tmp_path):

@@ -6,7 +6,7 @@ import sys
 import pytest
 from tokenizers import Tokenizer
 
-from twofold.panics import panics_as_errors
+from twofold_runtime.panics import panics_as_errors
 
 PANICS = """{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "post_processor": null,
 "normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}, "pre_tokenizer": null, "decoder": null,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from twofold.retrofit.convert import convert as convert
     from twofold.retrofit.loading import load as load
     from twofold.tasks.runs import open_run as open_run
+    from twofold.training.run import train as train
 
 __version__ = "0.1.0"
 
@@ -28,6 +29,7 @@ _HOMES = {
     "convert": "twofold.retrofit.convert",
     "load": "twofold.retrofit.loading",
     "open_run": "twofold.tasks.runs",
+    "train": "twofold.training.run",
 }
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "self_weight",
     "split_attention",
     "split_attention_weights",
+    "train",
 ]
 
 

@@ -3,26 +3,8 @@
 import os
 import re
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from secrets import token_hex
-
-
-def write_whole(path: Path, data: bytes | str) -> None:
-    """Aside, under a name that no other writer has, to the disk, and then in one go: nobody ever reads a piece."""
-    aside = path.with_name(f".{token_hex(4)}-{path.name}")
-    try:
-        with aside.open("wb") as file:
-            file.write(data.encode() if isinstance(data, str) else data)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    except OSError as error:
-        raise naming(error, path) from error
-    finally:
-        # Of a disk that takes nothing, the first error says more.
-        with suppress(OSError):
-            aside.unlink()
 
 
 def flush(path: Path) -> None:

@@ -16,7 +16,7 @@ OF_LIBRARIES = {"tyro": "cli", "rich": "cli", "scipy": "lab", "hassil": "hassil"
     "train",
 )
 # Public names of `twofold` that need more than torch: less than a command does.
-OF_NAMES = {"convert": "models", "load": "models", "open_run": "train"}
+OF_NAMES = {"convert": "models", "load": "models", "open_run": "train", "train": "train"}
 
 
 def library_of(error: ModuleNotFoundError) -> str:

@@ -12,7 +12,7 @@ from twofold.lab.arms import ARMS
 from twofold.lab.plan import read_plan
 from twofold.lab.trial import Laboratory
 from twofold.tasks import TASKS
-from twofold.tasks.runs import task_class
+from twofold.tasks.registry import task_class
 from twofold.training.progress import span
 
 ROOT = Path(__file__).parents[2]

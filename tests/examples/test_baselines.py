@@ -10,7 +10,7 @@ import pytest
 
 from twofold.data.examples import Splits, Utterance
 from twofold.tasks import TASKS
-from twofold.tasks.runs import task_class
+from twofold.tasks.registry import task_class
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "baselines.py"
 # Of every task: a score, and between what it must lie on part of the embedded set. None is solved by a baseline.

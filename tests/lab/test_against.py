@@ -12,7 +12,7 @@ from scipy import stats
 
 from twofold.lab.against import BOOTSTRAP, MCNEMAR, comparable, compared
 from twofold.lab.statistics import sign_flip_p
-from twofold.tasks.tallies import corpus, named_spans, perplexity, share, verdicts
+from twofold.tasks.tallies import auroc, corpus, perplexity, share, span_scores, verdicts
 
 quick = partial(compared, resamples=500)
 
@@ -150,8 +150,8 @@ class TestBootstrap:
 
 
 def test_spans_by_hand():
-    truth = [["B-a", "I-a", "O"], ["O", "O"], ["B-b", "B-b"]]
-    found = named_spans(truth, [["B-a", "I-a", "B-b"], ["O", "O"], ["B-b", "I-b"]])
+    truth = [[("a", 0, 2)], [], [("b", 0, 1), ("b", 1, 2)]]
+    found = span_scores(truth, [[("a", 0, 2), ("b", 2, 3)], [], [("b", 0, 2)]])
     # Of three true spans one is found, among three that were told: the last two are taken for one.
     assert {name: tally.score for name, tally in found.items()} == {
         "f1": pytest.approx(200 / 6),
@@ -208,6 +208,9 @@ def test_only_what_means_the_same_is_compared():
     ours = {"a": share([1]), "b": share([1], per="token of one"), "c": share([1])}
     theirs = {"a": share([1]), "b": share([1], per="token of another"), "d": share([1])}
     assert comparable(ours, theirs) == (["a"], ["b", "c", "d"])
+    # Of what is no sum no examples can be drawn.
+    no_sum = auroc([0.1, 0.9], [False, True])
+    assert comparable({**ours, "e": no_sum}, {**theirs, "e": no_sum}) == (["a"], ["b", "c", "d"])
 
 
 @pytest.mark.parametrize(

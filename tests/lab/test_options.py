@@ -7,7 +7,7 @@ import pytest
 from twofold.lab.arms import ARMS, arm_named
 from twofold.lab.options import SET_BY_PLAN, options_of
 from twofold.tasks import TASKS
-from twofold.tasks.runs import task_class
+from twofold.tasks.registry import task_class
 
 
 def test_options_go_to_model_training_task_and_comparison():

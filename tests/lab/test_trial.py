@@ -15,7 +15,7 @@ from twofold.data.examples import Splits
 from twofold.lab.records import Key, Point, Record
 from twofold.lab.trial import Laboratory, _Looks, _uniform
 from twofold.tasks import TASKS
-from twofold.tasks.runs import task_class
+from twofold.tasks.registry import task_class
 from twofold.training import Stopped
 
 LR = 1e-2

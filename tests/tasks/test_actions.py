@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twofold.tasks.actions import Actions
+from twofold_runtime.actions import Actions
 
 
 def written(tmp_path, text):

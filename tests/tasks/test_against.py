@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
@@ -12,6 +13,7 @@ from twofold.cli import main
 from twofold.data.embedded.lm import stories
 from twofold.tasks.lm import LanguageChoices, LanguageModelling
 from twofold.tasks.translation import TranslationChoices
+from twofold_runtime.folder import read_run, write_run
 
 # Of every comparison, and of every score of it.
 FIELDS = {
@@ -109,8 +111,8 @@ def test_goals_have_mcnemars_test(goal_run, goal_files, tmp_path, capsys):
 
 def test_runs_of_other_states_of_the_same_files_are_told(goal_run, tmp_path, capsys):
     other = shutil.copytree(goal_run, tmp_path / "other")
-    task = json.loads((other / "task.json").read_text())
-    (other / "task.json").write_text(json.dumps(task | {"digest": "0" * 16}))
+    record = read_run(other)
+    write_run(other, replace(record, training={**record.training, "digest": "0" * 16}))
     assert "were trained on different states of" in said(capsys, goal_run, "--against", other).err
 
 

@@ -6,8 +6,9 @@ import pytest
 from transformers import pipeline
 
 from tests.tasks.small import train_small
-from twofold.tasks.classification import LONGEST, Classification
+from twofold.tasks.classification import Classification
 from twofold.tasks.runs import open_run
+from twofold_runtime.labels import LONGEST
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +31,13 @@ def test_beats_the_commonest_class(run):
 
 def test_tells_class_and_confidence(run):
     _, _, opened = run
-    told = opened.predict("thank you so much for the trip")
-    assert told["label"] in opened.task.state["labels"]
-    assert told["confidence"] >= told["others"][0]["confidence"] >= told["others"][1]["confidence"] >= 0
-    assert len({told["label"], *(one["label"] for one in told["others"])}) == 3
-    assert opened.task.shown(told).splitlines()[1].strip().startswith(told["label"])
+    prediction = opened.predict("thank you so much for the trip")
+    assert prediction["label"] in opened.task.reading["labels"]
+    assert (
+        prediction["confidence"] >= prediction["others"][0]["confidence"] >= prediction["others"][1]["confidence"] >= 0
+    )
+    assert len({prediction["label"], *(one["label"] for one in prediction["others"])}) == 3
+    assert opened.task.codec.shown(prediction).splitlines()[1].strip().startswith(prediction["label"])
 
 
 def test_a_pipeline_of_transformers_names_the_same_class(run):
@@ -42,28 +45,45 @@ def test_a_pipeline_of_transformers_names_the_same_class(run):
     classify = pipeline("text-classification", model=opened.model, tokenizer=opened.task.tokenizer, device="cpu")
     texts = [one.text for one in part.dev[:20]]
     assert [one["label"] for one in classify(texts)] == [opened.predict(text)["label"] for text in texts]
-    assert opened.model.config.label2id == {label: at for at, label in enumerate(opened.task.state["labels"])}
+    assert opened.model.config.label2id == {label: at for at, label in enumerate(opened.task.reading["labels"])}
 
 
-@pytest.mark.parametrize("text", ["x", "🙂🙂", "谢谢你的信", "شكرا", "</s> <pad>", "word " * 3 * LONGEST])
+@pytest.mark.parametrize("text", ["🙂🙂", "谢谢你的信", "</s> <pad>", "word " * 3 * LONGEST])
 def test_any_text_gets_a_class(run, text):
     assert 0 < run[2].predict(text)["confidence"] <= 1
 
 
 @pytest.mark.parametrize("text", ["", "  \n"])
 def test_no_text_gets_an_error(run, text):
-    with pytest.raises(ValueError, match="text must not be empty"):
+    with pytest.raises(ValueError, match=r"^text is empty"):
         run[2].predict(text)
 
 
 def test_is_tuned_on_dev(run):
-    assert run[2].task.state["temperature"] != 1.0
+    part, scores, opened = run
+    assert list(opened.record.calibration) == ["temperature"]
+    untuned = Classification(opened.task.tokenizer, opened.task.reading)
+    # A temperature moves confidences and no labels.
+    before = untuned.scores(opened.model, part.dev)
+    assert before["accuracy"] == pytest.approx(scores["accuracy"])
+    assert before["calibration_error"] != scores["calibration_error"]
+    assert opened.task.codec.calibration["temperature"] != 1.0
+
+
+def test_many_texts_have_the_answers_of_each(run):
+    part, _, opened = run
+    texts = [*(one.text for one in part.dev[:20]), "word " * 3 * LONGEST, "x"]
+    for one, text in zip(opened.predict_many(texts), texts, strict=True):
+        alone = opened.predict(text)
+        assert (one.text, one.label) == (text, alone.label)
+        chances, expected = ([made.confidence, *(other.confidence for other in made.others)] for made in (one, alone))
+        assert chances == pytest.approx(expected, abs=1e-5)
 
 
 def test_says_which_label_it_never_saw(run):
     part, _, opened = run
     strange = type(part.dev[0])("hello", "envy")
-    with pytest.raises(ValueError, match=r"label 'envy' was not in the training split, which had anger, boredom"):
+    with pytest.raises(ValueError, match=r"label 'envy' .* anger, boredom"):
         opened.task.scores(opened.model, [strange])
 
 
@@ -74,7 +94,7 @@ def write(folder, **files):
 
 def test_one_label_cannot_be_learned(tmp_path):
     write(tmp_path, train=[("a", "x"), ("b", "x")], dev=[("c", "x")], test=[("d", "x")])
-    with pytest.raises(ValueError, match=r"train has one label, 'x', expected several"):
+    with pytest.raises(ValueError, match=r"train has one label, 'x'"):
         Classification.examples(tmp_path)
 
 

@@ -1,52 +1,43 @@
-"""How tokens are chosen: what is refused, and what transformers is told."""
+"""What transformers is told of how tokens are chosen."""
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
-from twofold.tasks.decoding import Decoding
+import torch
+
+from twofold.models.engine import TorchWriter
+from twofold_runtime.decoding import Decoding
+
+
+class Model:
+    """Keeps the options of `generate`, and writes what they allow."""
+
+    device = torch.device("cpu")
+    config = SimpleNamespace(is_encoder_decoder=False)
+
+    def generate(self, input_ids, attention_mask, max_new_tokens, suppress_tokens, streamer, **options):
+        self.options = options
+        return torch.cat([input_ids, torch.full((len(input_ids), max_new_tokens), 7)], 1)
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("options", "expected"),
     [
-        ("beams", 0),
-        ("beams", 10**9),
-        ("top_k", 0),
-        ("max_new_tokens", 0),
-        ("max_new_tokens", 10**9),
-        ("temperature", 0.0),
-        ("temperature", float("nan")),
-        ("temperature", 1e300),
-        ("top_p", 1.5),
-        ("min_p", 0.0),
-        ("seed", -1),
-        ("seed", 2**64),
+        ({}, {"num_beams": 1, "do_sample": False}),
+        ({"beams": 4}, {"num_beams": 4, "do_sample": False}),
+        ({"temperature": 0.5}, {"num_beams": 1, "do_sample": True, "temperature": 0.5, "top_k": 0, "top_p": 1.0}),
+        ({"top_k": 5}, {"num_beams": 1, "do_sample": True, "temperature": 1.0, "top_k": 5, "top_p": 1.0}),
+        ({"top_p": 0.9}, {"num_beams": 1, "do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 0.9}),
+        (
+            {"min_p": 0.1},
+            {"num_beams": 1, "do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.1},
+        ),
     ],
 )
-def test_what_cannot_be_is_refused(name, value):
-    with pytest.raises(ValueError, match=f"^{name} must be "):
-        Decoding(**{name: value})
-
-
-def test_beams_do_not_sample():
-    with pytest.raises(ValueError, match="beams must be 1 where tokens are sampled, got 2"):
-        Decoding(beams=2, temperature=0.5)
-
-
-def test_nothing_said_is_greedy():
-    assert Decoding().as_arguments() == {"num_beams": 1, "do_sample": False}
-
-
-def test_beams_search_without_chance():
-    assert Decoding(beams=4).as_arguments() == {"num_beams": 4, "do_sample": False}
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"temperature": 0.5}, {"temperature": 0.5, "top_k": 0, "top_p": 1.0}),
-        ({"top_k": 5}, {"temperature": 1.0, "top_k": 5, "top_p": 1.0}),
-        ({"top_p": 0.9}, {"temperature": 1.0, "top_k": 0, "top_p": 0.9}),
-        ({"min_p": 0.1}, {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.1}),
-    ],
-)
-def test_any_way_to_draw_draws_from_all_tokens_unless_limited(options, told):
-    assert Decoding(**options).as_arguments() == {"num_beams": 1, "do_sample": True, **told}
+def test_sampling_is_among_all_tokens_unless_limited(options, expected):
+    model = Model()
+    arrays = {"input_ids": np.array([[1, 5]]), "attention_mask": np.array([[1, 1]])}
+    written = TorchWriter(model).write(arrays, decoding=Decoding(**options), max_new_tokens=3, never=[0])
+    assert written == [[7, 7, 7]]
+    assert model.options == expected

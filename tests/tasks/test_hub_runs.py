@@ -10,9 +10,9 @@ from tests.training.test_resume import At, Crash, crash
 from twofold.cli import main
 from twofold.data.embedded.lm import stories
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.runs import read_task
 from twofold.training import Settings
 from twofold.training.run import train_task
+from twofold_runtime.folder import read_run
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_a_language_model_of_a_stream(address, tmp_path, capsys):
     told = json.loads(capsys.readouterr().out)
     assert told["steps"] == 6
     assert 1 < told["dev"]["nats_per_character"] < 4
-    assert read_task(tmp_path / "run")["data"] == address
+    assert read_run(tmp_path / "run").training["data"] == address
     # What the run was trained on is found again by its address.
     assert main(["evaluate", str(tmp_path / "run"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["examples"] == 10
@@ -75,7 +75,7 @@ def test_a_resumed_run_keeps_files_and_how_they_are_read(address, tmp_path, monk
 
     monkeypatch.chdir(tmp_path)
     assert train("text=body")[0] == 0
-    assert read_task(tmp_path / "run")["data"] == f"hub:{data},text=body"
+    assert read_run(tmp_path / "run").training["data"] == f"hub:{data},text=body"
     assert train("text=body", "--resume")[0] == 0
     assert "a resumed run keeps the data it began with" in train("text=title", "--resume")[1]
     (data / "train.jsonl").write_text((data / "train.jsonl").read_text().replace("good 1", "worse 1"))

@@ -1,7 +1,6 @@
 """Tasks with recurrent layers instead of a transformer, where they are offered."""
 
 import pytest
-from twofold.tasks.decoding import Decoding
 
 from tests.tasks.small import trained, unigram_nats
 from twofold.data.embedded.lm import stories
@@ -12,6 +11,7 @@ from twofold.tasks.goals import Goals
 from twofold.tasks.lm import LanguageChoices
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.runs import open_run
+from twofold_runtime.decoding import Decoding
 
 
 @pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
@@ -28,7 +28,7 @@ def test_a_recurrent_language_model_learns_and_is_opened_again(tmp_path, cell):
     assert isinstance(opened.model, RecurrentForCausalLM)
     assert opened.model.config.cell == cell
     assert opened.task.scores(opened.model, opened.examples().dev) == pytest.approx(told.scores)
-    assert len(opened.task.write(opened.model, "Tom", Decoding(max_new_tokens=40))) == 40
+    assert len(opened.write("Tom", Decoding(max_new_tokens=40))) == 40
 
 
 def test_recurrent_layers_translate(tmp_path):

@@ -6,17 +6,19 @@ import shutil
 
 import pytest
 import torch
-from twofold.tasks.index import Index, read_index
 
 from twofold import open_run
 from twofold.data.embedded.retrieval import help_pages
 from twofold.data.examples import Document, Query
 from twofold.tasks.bm25 import bm25
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.retrieval import LONGEST, Retrieval, Search, ranking_scores
+from twofold.tasks.retrieval import Retrieval, Search, ranking_tallies
+from twofold.tasks.tallies import scores_of
 from twofold.training.feeding import Piece
 from twofold.training.run import train_task
 from twofold.training.settings import Settings
+from twofold_runtime.folder import read_run
+from twofold_runtime.ranking import LONGEST
 
 PLACES = ["oven", "roof", "garden", "cellar", "attic", "garage", "balcony", "kitchen"]
 DEEDS = {"clean": "how is the {} cleaned", "heat": "why is it cold in the {}", "paint": "colours for a {}"}
@@ -82,71 +84,52 @@ def test_an_opened_run_ranks_documents(trained, data):
     assert found["documents"][0]["id"].startswith("roof-")
     assert found["documents"][0]["text"].startswith("roof\nto ")
     assert open_run(str(trained[0])).predict("please: how is the roof cleaned") == found
-    shown = opened.task.shown(found).splitlines()
+    shown = opened.task.codec.shown(found).splitlines()
     assert shown[0] == "please: how is the roof cleaned"
     assert len(shown) == 11
     examples = opened.task.examples(data).dev
     assert opened.task.scores(opened.model, examples) == pytest.approx(trained[1].scores)
 
 
-@pytest.mark.parametrize("text", ["кухня 🔥", "台所を掃除する", "x", "</s>", "word " * 3000, "\n a \0"])
-def test_any_text_can_be_searched_for(trained, text):
-    found = open_run(trained[0]).predict(text)["documents"]
-    assert len({one["id"] for one in found}) == 10
-    assert all(abs(one["score"]) <= 1.001 for one in found)
+def test_predictions_of_several_are_those_of_each(trained):
+    opened = open_run(trained[0])
+    texts = ["кухня 🔥", "台所を掃除する", "x", "</s>", "word " * 3000, "\n a \0"]
+    predictions = opened.predict_many(texts)
+    for text, prediction in zip(texts, predictions, strict=True):
+        assert prediction["text"] == text
+        assert len({one["id"] for one in prediction["documents"]}) == 10
+        assert all(abs(one["score"]) <= 1.001 for one in prediction["documents"])
+        alone = opened.predict(text)["documents"]
+        assert [one["score"] for one in alone] == pytest.approx(
+            [one["score"] for one in prediction["documents"]], abs=1e-5
+        )
 
 
-def test_nothing_to_search_for(trained):
-    with pytest.raises(ValueError, match="text must have something to search for"):
-        open_run(trained[0]).predict(" \n")
+def test_a_damaged_index_is_refused(run):
+    for name in [name for name in read_run(run).files if name.startswith("index-")]:
+        whole = (run / name).read_bytes()
+        (run / name).write_bytes(whole[:-1])
+        with pytest.raises(ValueError, match=name):
+            open_run(run)
+        (run / name).unlink()
+        with pytest.raises(ValueError, match=name):
+            open_run(run)
+        (run / name).write_bytes(whole)
+    assert open_run(run).predict("roof")["documents"]
 
 
-@pytest.mark.parametrize(
-    ("harm", "message"),
-    [
-        (lambda run: (run / "index.json").unlink(), "has no index of documents yet: `twofold evaluate` makes it"),
-        (lambda run: (run / "index.safetensors").unlink(), "has no index of documents yet"),
-        (lambda run: (run / "index.json").write_text("{"), "cannot be read"),
-        (lambda run: (run / "index.json").write_text('{"version": 7}'), "version 7, and this version of twofold rea"),
-        (lambda run: (run / "index.safetensors").write_bytes(b"cut"), "do not belong together"),
-    ],
-)
-def test_a_broken_index_is_refused_and_evaluation_mends_it(run, data, harm, message):
-    before = open_run(run).predict("roof")
-    harm(run)
+def test_the_index_is_made_anew_from_the_collection(run, data):
     opened = open_run(run)
-    with pytest.raises(ValueError, match=message):
-        opened.predict("roof")
+    before, names = opened.predict("roof"), sorted(opened.record.files)
+    for name in names:
+        if name.startswith("index-"):
+            (run / name).unlink()
     with pytest.raises(ValueError, match="no index to write yet"):
         opened.task.write_files(run)
     opened.task.scores(opened.model, opened.task.examples(data).test)
     opened.task.write_files(run)
     assert open_run(run).predict("roof") == before
-
-
-def test_a_task_without_a_run_has_no_index(trained):
-    opened = open_run(trained[0])
-    task = Retrieval(opened.task.tokenizer, {})
-    with pytest.raises(ValueError, match="no index of documents to search in"):
-        task.predict(opened.model, "roof")
-
-
-def test_an_index_is_searched_exactly(tmp_path):
-    vectors = torch.nn.functional.normalize(torch.randn(7, 4, generator=torch.Generator().manual_seed(0)), dim=-1)
-    documents = [Document(str(place), f"text {place}") for place in range(7)]
-    Index(documents, vectors).write(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["index.json", "index.safetensors"]
-    index = read_index(tmp_path)
-    assert index.documents == documents
-    assert torch.equal(index.vectors, vectors)
-    for place, ranking in enumerate(index.search(vectors, top=20)):
-        assert len(ranking) == 7
-        assert ranking[0] == (documents[place], pytest.approx(1))
-        assert [float(vectors[place] @ vectors[int(one.id)]) for one, _ in ranking] == pytest.approx(
-            [score for _, score in ranking]
-        )
-    with pytest.raises(ValueError, match=r"a row for each of 7 documents, got shape \(6, 4\)"):
-        Index(documents, vectors[1:])
+    assert sorted(read_run(run).files) == names
 
 
 def searches(*relevant):
@@ -190,10 +173,11 @@ def test_counting_words_finds_what_shares_them():
 def test_scores_of_rankings_by_hand():
     documents = [Document(str(place), "") for place in range(3)]
     queries = [Query("one", {"1": 1}), Query("none found", {"2": 1})]
-    scores = ranking_scores(queries, [[(documents[0], 0.5), (documents[1], 0.5)], []])
+    scores = scores_of(ranking_tallies(queries, [[(documents[0], 0.5), (documents[1], 0.5)], []]))
     assert scores == pytest.approx({"nDCG@10": 0.5 / torch.log2(torch.tensor(3.0)).item(), "RR@10": 0.25, "R@10": 0.5})
     # The lesser of two relevant documents comes first: 1 + 3 / log2(3) instead of 3 + 1 / log2(3).
-    graded = ranking_scores([Query("graded", {"0": 1, "1": 3})], [[(documents[0], 0.5), (documents[1], 0.4)]])
+    ranking = [(documents[0], 0.5), (documents[1], 0.4)]
+    graded = scores_of(ranking_tallies([Query("graded", {"0": 1, "1": 3})], [ranking]))
     assert graded["nDCG@10"] == pytest.approx((1 + 3 / math.log2(3)) / (3 + 1 / math.log2(3)))
 
 

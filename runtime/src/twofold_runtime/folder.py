@@ -23,11 +23,11 @@ from secrets import token_hex
 from typing import Any
 
 from twofold_runtime.checked import shortened, shown
+from twofold_runtime.limits import why_too_many
 
 FILE = "run.json"
 # Older runs said what they were in task.json, of version 2 at most.
 VERSION, OLD_FILE = 3, "task.json"
-MOST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,8 +73,6 @@ def read_run(folder: Path) -> RunRecord:
         if (folder / OLD_FILE).is_file():
             raise ValueError(f"{folder} is a run of an older version of twofold, which has no {FILE}: train it anew")
         raise ValueError(f"{folder} is no run: it has no {FILE}")
-    if path.stat().st_size > MOST_BYTES:
-        raise ValueError(f"{path} must be at most {MOST_BYTES} bytes, got {path.stat().st_size}")
     content = read_json(path)
     if not isinstance(content, dict) or content.get("version") != VERSION:
         version = content.get("version") if isinstance(content, dict) else None
@@ -118,7 +116,9 @@ def sha256_of(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds. ValueError, naming the file, where it holds none."""
+    """What a JSON file holds. ValueError, naming the file, where it holds none or too much."""
+    if problem := why_too_many("DOCUMENT_BYTES", path.stat().st_size, "bytes"):
+        raise ValueError(f"{path} has {problem}")
     try:
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:

@@ -57,7 +57,7 @@ class Index:
         """Write the files, name them in run.json, then remove those of the index before."""
         buffer = BytesIO()
         np.save(buffer, self.vectors.astype(np.float32), allow_pickle=False)
-        documents = json.dumps([one._asdict() for one in map(_plain, self.documents)], ensure_ascii=False).encode()
+        documents = json.dumps([one._asdict() for one in self.documents], ensure_ascii=False).encode()
         stem = PREFIX + hashlib.sha256(buffer.getvalue() + documents).hexdigest()[:16]
         names = {f"{stem}.npy": buffer.getvalue(), f"{stem}.json": documents}
         for name, data in names.items():
@@ -81,10 +81,6 @@ class Index:
         except (OSError, ValueError, EOFError) as error:
             raise ValueError(f"{folder / names[1]} is no readable array: {error}") from error
         return cls([Document(**document) for document in content], vectors)
-
-
-def _plain(document: Document) -> Document:
-    return Document(document.id, document.text)
 
 
 class RankingCodec(TextCodec):

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from twofold_runtime.checked import shortened
 from twofold_runtime.folder import check_shape, read_json
+from twofold_runtime.panics import panics_as_errors
 from twofold_runtime.words import spelling_features
 
 PAD, BEGIN, END, UNKNOWN, SEPARATOR = range(5)
@@ -70,12 +72,11 @@ class TextTokenizer:
         except ModuleNotFoundError as error:
             raise ValueError(f"reading {path} needs tokenizers: pip install 'twofold-runtime[text]'") from error
         try:
-            return cls(Tokenizer.from_file(str(path)))
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        # The library raises Exception itself, and its panics are no Exceptions.
-        except BaseException as error:
-            raise ValueError(f"{path} is no readable tokenizer: {error!s:.200}") from None
+            with panics_as_errors(f"{path} is no readable tokenizer"):
+                return cls(Tokenizer.from_file(str(path)))
+        # The library raises Exception itself.
+        except Exception as error:
+            raise ValueError(f"{path} is no readable tokenizer: {shortened(str(error))}") from error
 
     def encode(self, text: str, longest: int | None = None) -> list[int]:
         """Ids of a text in its frame; of one that is too long the end is cut off, and the last id stays the frame's."""

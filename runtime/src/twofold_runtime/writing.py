@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -136,7 +137,8 @@ class ContinuationCodec(TextCodec, WritingCodec[str]):
             read = [*prompt, *written][-(context - min(left, context // 2)) :]
             [ids] = writer.write(
                 padded([{"input_ids": np.array(read, np.int64)}]),
-                decoding=decoding,
+                # With one seed for all, every piece would be drawn by the same random numbers.
+                decoding=replace(decoding, seed=(decoding.seed + len(written)) % 2**64),
                 max_new_tokens=min(left, context - len(read)),
                 never=never,
                 listen=None if streamer is None else streamer.add,

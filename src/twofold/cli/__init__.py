@@ -12,9 +12,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
-from twofold_runtime.checked import shortened, shown
 from twofold.disk import naming
 from twofold.extras import OF_LIBRARIES, library_of, not_installed
+from twofold_runtime.checked import shortened, shown
 
 VERBS = {
     "demo": "train split_kv and standard on embedded goals, and compare them",

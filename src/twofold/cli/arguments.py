@@ -10,8 +10,8 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import tyro
 
-from twofold_runtime.checked import shortened
 from twofold.cli import output
+from twofold_runtime.checked import shortened
 
 Config = TypeVar("Config")
 # Characters of an error in which no word is repeated that was too long.

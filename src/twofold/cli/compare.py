@@ -10,7 +10,6 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import tyro
 
-from twofold_runtime.checked import shown
 from twofold.cli import say, say_json, warn
 from twofold.cli.arguments import parse, value_of, with_choices
 from twofold.cli.claims import claims_of
@@ -21,6 +20,7 @@ from twofold.lab.run_options import RunOptions
 from twofold.tasks import TASKS
 from twofold.tasks.options import ModelOptions
 from twofold.training.settings import Settings
+from twofold_runtime.checked import shown
 
 USAGE = """usage: twofold compare TASK [--arms NAME ...] [--seeds N] [--lrs RATE ...] ...
        twofold compare --register plan.toml --out DIR

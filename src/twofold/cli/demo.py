@@ -13,7 +13,7 @@ import tyro
 
 from twofold.cli import say, say_json, warn
 from twofold.cli.arguments import parse
-from twofold.disk import write_whole
+from twofold_runtime.folder import write_whole
 
 # The arm in question first, its control second.
 ARMS = ("split_kv", "standard")
@@ -68,7 +68,7 @@ def run(words: Sequence[str]) -> int:
     from twofold.machine import machine
     from twofold.report.comparison import compare
     from twofold.report.goals import goals_page, verdict
-    from twofold.tasks.actions import Actions
+    from twofold_runtime.actions import Actions
 
     _say(console, "Reading the test split and writing the report")
     # As in training: more threads get into each other's way on a model so small.

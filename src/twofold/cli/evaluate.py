@@ -71,7 +71,7 @@ def run(words: Sequence[str]) -> int:
             say(f"{name}: {note}")
     if chosen.data is None:
         try:
-            opened.task.write_files(chosen.run, opened.model, examples)
+            opened.task.write_files(chosen.run)
         except OSError as error:
             warn(f"twofold: {chosen.run} stays as it was: {error.strerror}")
     return 0

@@ -38,8 +38,8 @@ class Predict:
 
 def run(words: Sequence[str]) -> int:
     chosen = parse(Predict, words, "twofold predict")
-    from twofold.tasks.actions import Actions
     from twofold.tasks.runs import open_run
+    from twofold_runtime.actions import Actions
 
     opened = open_run(chosen.run, device=chosen.device)
     if chosen.actions and opened.task.name != "goals":

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import tyro
 
-from twofold_runtime.checked import shown
 from twofold.cli import say, say_json, warn
 from twofold.cli.arguments import parse, value_of, with_choices
 from twofold.tasks import TASKS
 from twofold.tasks.options import ModelOptions
 from twofold.training.settings import Settings
+from twofold_runtime.checked import shown
 
 USAGE = """usage: twofold train TASK [--data PATH] [--out RUN] [--size SIZE] ...
 
@@ -90,29 +90,15 @@ def _train(task: str, words: list[str]) -> int:
 
 def usual(task: str, words: Sequence[str]) -> Train:
     """What holds where nothing is said: the task's own settings, or those of the run that is resumed."""
-    from twofold.tasks.registry import choices_for, task_class
-    from twofold.training import is_main_process
-    from twofold_runtime.folder import is_run, read_run
+    from twofold.tasks.registry import task_class
+    from twofold.training.run import usual_options
 
-    kind = task_class(task)
-    form = with_choices(Train, kind.Choices)
+    form = with_choices(Train, task_class(task).Choices)
     out = Path(value_of(words, "--out") or f"runs/{task}")
-    is_there = is_run(out)
-    # Other processes need not see the folder: whoever starts them repeats what it was begun with.
-    if "--resume" in words and not is_there and is_main_process():
-        raise ValueError(f"{out} has no run to resume")
-    if "--resume" in words and is_there:
-        record = read_run(out)
-        if record.task != task:
-            raise ValueError(f"{out} is a run of {record.task}, not of {task}")
-        told = record.training
-        settings = Settings(**told["settings"] | {"betas": tuple(told["settings"]["betas"])})
-        data = Path(told["data"]) if told["data"] else None
-        model, choices = ModelOptions(**told["model"]), choices_for(kind, told["choices"])
-        return form(data=data, out=out, resume=True, model=model, settings=settings, **choices)
-    size = value_of(words, "--size")
-    model = ModelOptions(size=size) if size in ("tiny", "small", "base") else ModelOptions()
-    return form(out=out, model=model, settings=Settings(**kind.settings(model.size)))
+    resume = "--resume" in words
+    options = usual_options(task, out, resume=resume, size=value_of(words, "--size"))
+    choices = {} if options.choices is None else {"choices": options.choices}
+    return form(data=options.data, out=out, resume=resume, model=options.model, settings=options.settings, **choices)
 
 
 def _tell(task: str, chosen: Any, trained: Any, notes: Sequence[str]) -> None:

@@ -4,9 +4,9 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
-from twofold.checked import shown
 from twofold.data.examples import Slot, Utterance, in_scope, why_not_slots
 from twofold.data.files import DataError, as_json, check_count, field, text_field
+from twofold_runtime.checked import shown
 
 
 def utterance_of(path: Path | str, line: int | None, record: dict[str, Any]) -> Utterance:

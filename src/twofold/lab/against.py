@@ -59,13 +59,12 @@ class Difference:
 
 
 def comparable(ours: Mapping[str, Tally], theirs: Mapping[str, Tally]) -> tuple[list[str], list[str]]:
-    """Names of the scores that both have and that mean the same, and of those that one lacks or means otherwise."""
-    names = [*ours, *(name for name in theirs if name not in ours)]
-    alike = [
-        name
-        for name in names
-        if name in ours and name in theirs and ours[name].per == theirs[name].per and ours[name].of_sums is not None
-    ]
+    """Names of the scores that both have and that mean the same, and of those that one lacks or means otherwise.
+
+    Only of scores that are made of sums: of others no examples can be drawn.
+    """
+    names = [name for name, tally in {**ours, **theirs}.items() if tally.of_sums is not None]
+    alike = [name for name in names if name in ours and name in theirs and ours[name].per == theirs[name].per]
     return alike, [name for name in names if name not in alike]
 
 
@@ -120,6 +119,8 @@ def _bootstrap(ours: Tally, theirs: Tally, resamples: int, seed: int) -> tuple[E
 
 
 def _drawn_differences(ours: Tally, theirs: Tally, resamples: int, seed: int) -> Iterator[np.ndarray]:
+    if ours.of_sums is None or theirs.of_sums is None:
+        raise ValueError("ours and theirs must be tallies of sums, of which examples can be drawn again")
     count, rng = len(ours.rows), np.random.default_rng(seed)
     at_once = max(1, AT_ONCE // count)
     for start in range(0, resamples, at_once):

@@ -13,13 +13,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from twofold.disk import flush, write_whole
+from twofold.disk import flush
 from twofold.lab.pairs import end_runs
 from twofold.lab.plan import Plan
 from twofold.lab.rates import RateCurve, rate_curves, rate_for
 from twofold.lab.records import FILE as RECORDS
 from twofold.lab.records import Key, Record, locked
 from twofold.machine import version_of
+from twofold_runtime.folder import write_whole
 
 FILE = "registration.json"
 PACKAGES = ("twofold", "torch", "transformers", "numpy", "scipy")

@@ -219,14 +219,8 @@ class GoalConfig(EncoderConfig):
     model_type = "twofold_goal"
 
     num_slot_labels: int = 0
-    # Divides the logits of goals for `confidence`.
-    goal_temperature: float | int = 1.0
     # Whether a second classifier, linear in the text's tokens, judges the goal beside the layers.
     goal_by_tokens: bool = False
-
-    def validate_architecture(self) -> None:
-        super().validate_architecture()
-        check_temperature(self, "goal_temperature")
 
 
 @strict

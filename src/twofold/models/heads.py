@@ -185,13 +185,12 @@ class GoalOutput(ModelOutput):
     loss: Tensor | None = None
     goal_logits: Tensor | None = None  # (B, goals)
     slot_logits: Tensor | None = None  # (B, T, slot labels)
-    confidence: Tensor | None = None  # (B,): the best goal's probability, at the configured temperature
     hidden_states: tuple[Tensor, ...] | None = None
     attentions: tuple[Tensor, ...] | None = None
 
 
 class Goal(Head):
-    """From an utterance to its goal, slots and confidence at once: num_labels goals, num_slot_labels labels a token.
+    """From an utterance to its goal and slots at once: num_labels goals, num_slot_labels labels a token.
 
     With goal_by_tokens the goal has a second judge, linear in which tokens and cues there are. It errs elsewhere than
     the layers do, so that the two together err less.
@@ -253,7 +252,6 @@ class Goal(Head):
             loss=torch.stack(losses).sum() if losses else None,
             goal_logits=goals,
             slot_logits=slots,
-            confidence=(goals.float() / self.config.goal_temperature).softmax(-1).amax(-1),
             hidden_states=found.hidden_states,
             attentions=found.attentions,
         )

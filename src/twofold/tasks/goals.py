@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from twofold.data import assistant
 from twofold.data.bio import tags_of
 from twofold.data.examples import Splits, Utterance
 from twofold.data.files import DataError
@@ -24,6 +25,8 @@ from twofold.tasks.sizes import RATES, sized
 from twofold.tasks.tallies import Tally, auroc, calibration_error, span_scores, verdicts
 from twofold.tasks.task import IGNORED, CalibratedTask, Features, Result, check_labels
 from twofold.tasks.vocabulary import word_tokenizer
+from twofold_runtime import actions
+from twofold_runtime.folder import read_run, write_whole
 from twofold_runtime.goals import LONGEST, OUTSIDE, best_goals
 from twofold_runtime.predictions import GoalPrediction
 from twofold_runtime.tokens import UNKNOWN
@@ -31,6 +34,7 @@ from twofold_runtime.words import fine_words
 
 # Share of slots whose value is replaced by unknown words in a training batch.
 SUBSTITUTED = 0.15
+EMBEDDED_ACTIONS = Path(assistant.__file__).with_name(actions.FILE)
 
 
 class Goals(CalibratedTask[Utterance]):
@@ -155,6 +159,11 @@ class Goals(CalibratedTask[Utterance]):
         best, evidence = best_goals(logits)
         threshold = best_threshold(evidence.tolist(), (best == truth).tolist(), outside.tolist())
         return {"temperature": temperature, "threshold": threshold, "transitions": _transitions(model)}
+
+    def write_files(self, folder: Path) -> None:
+        """The embedded actions, for a run of the embedded goals that has none."""
+        if read_run(folder).training["data"] is None and not (folder / actions.FILE).exists():
+            write_whole(folder / actions.FILE, EMBEDDED_ACTIONS.read_bytes())
 
     def _check_known(self, examples: Sequence[Utterance]) -> None:
         inside = [one for one in examples if one.goal]

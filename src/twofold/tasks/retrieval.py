@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from twofold.data import examples as data_examples
 from twofold.data.embedded.retrieval import help_pages
-from twofold.data.examples import Document, Query, Splits
+from twofold.data.examples import Query, Splits
 from twofold.data.readers import read_retrieval
 from twofold.data.vocabulary import train_tokenizer
 from twofold.models.configs import EmbeddingConfig
@@ -28,7 +29,7 @@ from twofold.tasks.sizes import RATES, sized
 from twofold.tasks.tallies import Tally, share
 from twofold.tasks.task import Features, Task, tensors_of
 from twofold_runtime.codec import Encoded
-from twofold_runtime.ranking import LONGEST, TOP, Index
+from twofold_runtime.ranking import LONGEST, TOP, Document, Index
 
 # Share of questions for which a training batch asks in the document's own words: shared words are to count.
 QUOTED = 0.5
@@ -43,7 +44,7 @@ class Search:
     """A query, and the collection to search in: one object, shared by all."""
 
     query: Query
-    documents: Mapping[str, Document]
+    documents: Mapping[str, data_examples.Document]
 
 
 class Retrieval(Task[Search]):
@@ -51,6 +52,8 @@ class Retrieval(Task[Search]):
     metric = "nDCG@10"
     metrics = ("nDCG@10", "RR@10", "R@10")
     model_class = EncoderForSentenceEmbedding
+    # The index of the collection that was searched last for scores.
+    scored: Index | None = None
 
     @classmethod
     def examples(cls, data: Path | None, seed: int = 0) -> Splits[Search]:
@@ -117,12 +120,12 @@ class Retrieval(Task[Search]):
 
     def answers(self, model: PreTrainedModel, examples: Sequence[Search]) -> list[Ranking]:
         """For every query the documents of the collection that are nearest."""
-        index = self.index(model, examples)
+        self.scored = index = self.index(model, examples)
         return [index.search(outputs[0]["pooler_output"], TOP) for _, outputs in self.run(model, examples)]
 
     def index(self, model: PreTrainedModel, examples: Sequence[Search]) -> Index:
         """The collection that the examples search in, with the vectors of its documents."""
-        documents = [*examples[0].documents.values()]
+        documents = [Document(document.id, document.text) for document in examples[0].documents.values()]
         encoded = [self.codec.encode(document.text) for document in documents]
         outputs = self.codec.run(self.engine(model), encoded)
         return Index(documents, np.stack([one["pooler_output"] for [one] in outputs]))
@@ -131,9 +134,11 @@ class Retrieval(Task[Search]):
         """nDCG@10, RR@10 and R@10 as ir-measures computes them, from 0 to 1."""
         return ranking_tallies([one.query for one in examples], answers)
 
-    def write_files(self, folder: Path, model: PreTrainedModel, examples: Sequence[Search]) -> None:
-        """The index of the collection, which predictions search from then on."""
-        self.index(model, examples).write(folder)
+    def write_files(self, folder: Path) -> None:
+        """The index of the collection that was scored, which predictions search from then on."""
+        if self.scored is None:
+            raise ValueError("there is no index to write yet: score the model on a split first")
+        self.scored.write(folder)
 
     def _read(self, text: str) -> list[int]:
         return self.codec.tokens.encode(text, LONGEST)

@@ -10,24 +10,18 @@ from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from twofold.data.digest import digest_of
 from twofold.data.examples import Splits
-<<<<<<< HEAD
-from twofold.data.hub import is_hub
-from twofold.disk import system_errors, write_whole
-from twofold.models.loading import UNREADABLE, device_named, load_as
-from twofold.panics import panics_as_errors
-from twofold.tasks import TASKS
-=======
 from twofold.disk import system_errors
 from twofold.models.loading import CONFIG, UNREADABLE, WEIGHTS, device_named, load_as
->>>>>>> ec38553 (The runtime: one road from an input to an answer, in numpy)
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.registry import choices_for, examples_of, task_class
 from twofold.tasks.task import Task
 from twofold_runtime import tokens
+from twofold_runtime.checked import shortened
 from twofold_runtime.decoding import Decoding
 from twofold_runtime.folder import RunRecord, check_files, read_run, with_digests, write_run
+from twofold_runtime.panics import panics_as_errors
 from twofold_runtime.predictions import Prediction
-from twofold_runtime.predictor import check_record
+from twofold_runtime.predictor import Predictor, check_record
 from twofold_runtime.words import WORD_RULES
 from twofold_runtime.writing import Say, WritingCodec
 
@@ -72,26 +66,16 @@ def reopened(folder: Path, record: RunRecord) -> Task:
     kind = task_class(record.task)
     check_record(folder, record)
     try:
-<<<<<<< HEAD
         with panics_as_errors("tokenizers gave up"):
             tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
             # Some files are refused only when they are used.
             tokenizer("a text")
+    # The library raises Exception itself.
     except Exception as error:
-        # tokenizers knows no other kind.
-        raise ValueError(f"{folder} has no readable tokenizer: {error}") from error
-    return task_class(told["task"])(tokenizer, told["state"])
-=======
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    # tokenizers raises Exception itself, and its panics are no Exceptions.
-    except BaseException as error:
-        raise ValueError(f"{folder} has no readable tokenizer: {error!s:.200}") from None
+        raise ValueError(f"{folder} has no readable tokenizer: {shortened(str(error))}") from error
     task = kind(tokenizer, record.reading, record.calibration)
     task.codec.opened_in(folder, record)
     return task
->>>>>>> ec38553 (The runtime: one road from an input to an answer, in numpy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +113,7 @@ class Run:
 
     def predict_many(self, inputs: Sequence[Any]) -> list[Prediction]:
         """The answers to several inputs, which the model reads in batches."""
-        codec = self.task.codec
-        encoded = [codec.encode(one) for one in inputs]
-        outputs = codec.run(self.task.engine(self.model), encoded)
-        return [codec.decode(*pair) for pair in zip(encoded, outputs, strict=True)]
+        return Predictor(self.task.codec, self.task.engine(self.model)).predict_many(inputs)
 
     def write(self, prompt: str, decoding: Decoding | None = None, say: Say | None = None) -> str:
         """The text that answers a prompt, or goes on with it; `say` is given every piece as soon as it is written."""

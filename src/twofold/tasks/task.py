@@ -175,9 +175,9 @@ class Task(ABC, Generic[Example]):
         del train
         return []
 
-    def write_files(self, folder: Path, model: PreTrainedModel, examples: Sequence[Example]) -> None:
-        """Put what predictions need beside the model into a finished run's folder, made from these examples."""
-        del folder, model, examples
+    def write_files(self, folder: Path) -> None:
+        """Put what predictions need beside the model into a finished run's folder, as the last scoring left it."""
+        del folder
 
 
 class CalibratedTask(Task[Example]):

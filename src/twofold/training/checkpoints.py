@@ -10,7 +10,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from twofold.checked import shortened
 from twofold.training.durable import (
     UNREADABLE_JSON,
     remove,
@@ -20,6 +19,7 @@ from twofold.training.durable import (
     write_json,
     write_tensors,
 )
+from twofold_runtime.checked import shortened
 
 STATE = "state.json"
 Tensors = Mapping[str, Tensor]

@@ -1,7 +1,8 @@
 """Train a task: from its name to a finished run folder."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from twofold.data.streaming import Streamed
 from twofold.models.loading import device_named, load_as
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.registry import check_splits, choices_for, cut_note, examples_of, task_class
-from twofold.tasks.runs import begin_run, finish_run, record_of, reopened
+from twofold.tasks.runs import Run, begin_run, finish_run, open_run, record_of, reopened
+from twofold.tasks.sizes import RATES
 from twofold.tasks.task import Task
 from twofold.training.distribution import is_main_process, join
 from twofold.training.feeding import Features
@@ -36,6 +38,82 @@ class Trained:
     parameters: int
     scores: dict[str, float]
     """On the dev split, after tuning."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsualOptions:
+    """What a training does where nothing else is asked for."""
+
+    data: Path | None
+    model: ModelOptions
+    settings: Settings
+    choices: Any
+
+
+def usual_options(task: str, folder: Path, *, resume: bool = False, size: Any = None) -> UsualOptions:
+    """The task's own options for a model of that size; resumed, those that the run in the folder began with."""
+    kind = task_class(task)
+    is_there = is_run(folder)
+    # Other processes need not see the folder: whoever starts them repeats what it was begun with.
+    if resume and not is_there and is_main_process():
+        raise ValueError(f"{folder} has no run to resume")
+    if resume and is_there:
+        record = read_run(folder)
+        if record.task != task:
+            raise ValueError(f"{folder} is a run of {record.task}, not of {task}")
+        training = record.training
+        data = Path(training["data"]) if training["data"] else None
+        choices = choices_for(kind, training["choices"]).get("choices")
+        return UsualOptions(data, ModelOptions(**training["model"]), Settings(**training["settings"]), choices)
+    model = ModelOptions(size=size) if size in RATES else ModelOptions()
+    choices = choices_for(kind).get("choices")
+    return UsualOptions(None, model, Settings(**kind.settings(model.size)), choices)
+
+
+def train(
+    task: str,
+    *,
+    data: Path | str | None = None,
+    out: Path | str | None = None,
+    resume: bool = False,
+    force: bool = False,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Run:
+    """Train a task's model and open it: `twofold train` for Python.
+
+    Args:
+        task: its name, as "goals".
+        data: file, folder or hub:NAME; the embedded set unless given.
+        out: the run's folder; runs/TASK unless given.
+        resume: go on with the run in the folder, as it began.
+        force: remove the run that is in the folder first.
+        progress: what is told of the training while it runs; nothing unless given.
+        options: any option of `twofold train TASK --help`, with _ for -: epochs=20, attention="standard", ...
+    """
+    folder = Path(out or f"runs/{task}")
+    usual = usual_options(task, folder, resume=resume, size=options.get("size"))
+    groups = [group for group in (usual.model, usual.settings, usual.choices) if group is not None]
+    names = {field.name for group in groups for field in fields(group)}
+    if unknown := sorted(set(options) - names):
+        near = get_close_matches(unknown[0], names, 1)
+        raise ValueError(f"{task} has no option {unknown[0]!r}{f': did you mean {near[0]}?' if near else ''}")
+    chosen = [
+        replace(group, **{field.name: options[field.name] for field in fields(group) if field.name in options})
+        for group in groups
+    ]
+    train_task(
+        task,
+        folder=folder,
+        options=chosen[0],
+        settings=chosen[1],
+        choices=chosen[2] if len(chosen) > 2 else None,
+        data=usual.data if data is None else data if is_hub(data) else Path(data),
+        resume=resume,
+        force=force,
+        progress=progress,
+    )
+    return open_run(folder, device=chosen[1].device)
 
 
 def train_task(
@@ -112,7 +190,7 @@ def train_task(
         whole.to(device_named(settings.device))  # type: ignore[arg-type]
         task, scores = task.tuned_and_scored(whole, splits.dev)
         finish_run(folder, task, record)
-        task.write_files(folder, whole, splits.dev)
+        task.write_files(folder)
         return Trained(outcome, parameters, scores)
 
 

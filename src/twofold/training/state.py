@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from torch import Tensor
 
-from twofold.checked import at_least, check_fields, from_mapping
 from twofold.training.checkpoints import Checkpoint
+from twofold_runtime.checked import at_least, check_fields, from_mapping
 
 Whole = Annotated[int, at_least(0)]
 

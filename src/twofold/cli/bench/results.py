@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from twofold.disk import write_whole
 from twofold.machine import machine
+from twofold_runtime.folder import write_whole
 
 Rows = Iterator[dict[str, object]]
 

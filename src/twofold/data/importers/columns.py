@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from twofold.checked import shown
 from twofold.data.bio import joined
 from twofold.data.examples import Tagged, Utterance, in_scope
 from twofold.data.files import DataError, check_count, lines_of
+from twofold_runtime.checked import shown
 
 SPAN_TAG = re.compile(r"O|[BIESLUM]-\S+")
 CONLLU_FIELDS = 10

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from twofold.checked import shown
 from twofold.data.examples import Slot, Utterance, in_scope
 from twofold.data.files import DataError, field, lines_of, parsed_json, text_field, text_of
 from twofold.data.importers.yaml_nodes import documents, fields, is_mapping, items, line_of, lines, text
 from twofold.data.splits import unpacked_name
 from twofold.data.utterances import utterance_of
+from twofold_runtime.checked import shown
 
 # [Paris](city), [Paris](city:paris), [Paris]{"entity": "city", "role": "to"}, [Paris][{"entity": "city"}]
 MARK = re.compile(

@@ -4,12 +4,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-from twofold.checked import shown
 from twofold.data.examples import Utterance
 from twofold.data.files import DataError, field, parsed_json, text_of
 from twofold.data.importers.markup import marked, with_slots
 from twofold.data.importers.yaml_nodes import documents, fields, items, line_of, text
 from twofold.data.splits import unpacked_name
+from twofold_runtime.checked import shown
 
 # [origin:city](Paris) or [origin](Paris)
 MARK = re.compile(r"\[(?P<name>[^\[\]:]+)(?::[^\[\]]*)?\]\((?P<value>[^()]+)\)")

@@ -4,10 +4,10 @@ import csv
 import io
 from pathlib import Path
 
-from twofold.checked import shown
 from twofold.data.examples import Utterance, in_scope
 from twofold.data.files import DataError, check_count, text_of
 from twofold.data.splits import SPLIT_NAMES, unpacked_name
+from twofold_runtime.checked import shown
 
 TEXT = ("text", "utterance", "sentence", "query", "message", "phrase", "question", "input", "content")
 LABEL = ("goal", "intent", "label", "category", "class", "target", "sentiment", "topic")

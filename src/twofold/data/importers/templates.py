@@ -8,12 +8,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from twofold.checked import shown
 from twofold.data.examples import Utterance, in_scope
 from twofold.data.files import DataError, lines_of
 from twofold.data.grammar import say, seeded
 from twofold.data.importers.yaml_nodes import documents, fields, is_mapping, items, line_of, text
 from twofold.data.splits import find_file
+from twofold_runtime.checked import shown
 
 Examples = list[tuple[Utterance, str | None]]
 # Sentences that a template gives at most, and how often it is tried after the last new one.

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from twofold.disk import write_whole
 from twofold.lab.verdict import Verdict, Word
 from twofold.report.lab.figures import Figure, figures
 from twofold.report.lab.study import Study
@@ -11,6 +10,7 @@ from twofold.report.lab.tables import Table, tables
 from twofold.report.lab.text import lab_text
 from twofold.report.markup import Markup, joined, tag
 from twofold.report.page import alone, card, grid, page, section, table
+from twofold_runtime.folder import write_whole
 
 REPORTS = ("report.html", "report.md")
 

@@ -3,9 +3,11 @@
 actions.toml says which, goal by goal:
 
     allow = ["http://127.0.0.1:8123/"]             # beginnings of addresses that may be called
+    proxy = false                                  # whether they are called through the system's proxies
+    least_confidence = 0.5
 
     [lights_off]
-    run = ["lights", "--room", "{room}", "off"]    # a program and its arguments; no shell ever sees them
+    run = ["lights", "--room", "{room}", "off"]    # a program and its arguments, without a shell
     defaults = { room = "everywhere" }
 
     [weather_ask]
@@ -14,8 +16,8 @@ actions.toml says which, goal by goal:
     [timer_start]
     call = "start_timer"                           # a function given to `act`
 
-A slot's value fills one argument, or one part of an address, whatever is in it. Nothing is done unless `act` is called,
-and a prediction that is out of scope or below `least_confidence` has no action.
+A slot's value fills one argument, or one part of an address, whatever is in it; it never reaches a shell. Nothing is
+done unless `act` is called, and a prediction that is out of scope or below `least_confidence` has no action.
 """
 
 import re
@@ -24,19 +26,30 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 from urllib.error import HTTPError
-from urllib.parse import quote, urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.parse import quote, unquote, urlsplit
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
-from twofold.data import assistant
-from twofold_runtime.folder import read_run
+from twofold_runtime.checked import shown
 
-EMBEDDED = Path(assistant.__file__).with_name("actions.toml")
+FILE = "actions.toml"
 WAYS = ("run", "open", "call")
 PLACE = re.compile(r"\{([^{}]+)\}")
 SECONDS = 30.0
+# Programs that run what their arguments say.
+SHELLS = frozenset(
+    {
+        *("sh", "bash", "dash", "ash", "zsh", "ksh", "csh", "tcsh", "fish", "busybox", "eval", "xargs", "ssh", "su"),
+        *("cmd", "cmd.exe", "powershell", "pwsh"),
+    }
+)
+# Programs that do so after one of these options; a version may follow the name.
+INTERPRETERS = frozenset(
+    {"python", "perl", "ruby", "node", "php", "lua", "awk", "gawk", "mawk", "osascript", "Rscript"}
+)
+CODE_OPTIONS = re.compile(r"-[A-Za-z]*[ceErR]|--eval|--execute|--command")
 
 Handler = Callable[[dict[str, str]], object]
 
@@ -71,33 +84,38 @@ class Actions:
     goals: Mapping[str, Mapping[str, Any]]
     allow: tuple[str, ...] = ()
     least_confidence: float = 0.5
+    proxy: bool = False
 
     @classmethod
     def read(cls, path: Path) -> "Actions":
+        """What a file says. ValueError, naming the file and the field, where something is amiss."""
         try:
-            told = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ValueError(f"{path}: {error}") from error
-        allow, least = told.pop("allow", []), told.pop("least_confidence", 0.5)
+        allow, proxy, least = (
+            content.pop("allow", []),
+            content.pop("proxy", False),
+            content.pop("least_confidence", 0.5),
+        )
         if not isinstance(allow, list) or not all(isinstance(one, str) and _is_beginning(one) for one in allow):
-            raise ValueError(f"{path}: allow must list addresses that begin with http(s)://host/, got {allow!r}")
+            raise ValueError(
+                f"{path}: allow must list addresses that begin with http(s)://host/, without a user and without "
+                f"'..', got {shown(allow)}"
+            )
+        if not isinstance(proxy, bool):
+            raise ValueError(f"{path}: proxy must be true or false, got {shown(proxy)}")
         if isinstance(least, bool) or not isinstance(least, int | float) or not 0 <= least <= 1:
-            raise ValueError(f"{path}: least_confidence must be a number from 0 to 1, got {least!r}")
-        for goal, entry in told.items():
+            raise ValueError(f"{path}: least_confidence must be a number from 0 to 1, got {shown(least)}")
+        for goal, entry in content.items():
             _check(f"{path}: [{goal}]", entry, allow)
-        return cls(told, tuple(allow), float(least))
+        return cls(content, tuple(allow), float(least), proxy)
 
     @classmethod
     def of_run(cls, folder: Path) -> "Actions | None":
-        """Of the actions.toml in a run's folder; a run of the embedded goals has the embedded one."""
-        own, record = folder / "actions.toml", read_run(folder)
-        if record.task != "goals":
-            return None
-        if own.is_file():
-            return cls.read(own)
-        if record.training["data"] is None:
-            return cls.read(EMBEDDED)
-        return None
+        """Of the actions.toml in a run's folder; None where there is none."""
+        path = folder / FILE
+        return cls.read(path) if path.is_file() else None
 
     def plan(self, prediction: Mapping[str, Any]) -> Action | None:
         """What to do about a prediction; None where nothing is to be done. ValueError: its slots do not fit."""
@@ -143,7 +161,9 @@ class Actions:
         if not self._is_allowed(address):
             raise ValueError(f"{address} is not on the allow-list")
         try:
-            with build_opener(_NoRedirects).open(Request(address), timeout=SECONDS) as answer:  # noqa: S310
+            # An empty table of proxies keeps the system's out.
+            opener = build_opener(_NoRedirects, *([] if self.proxy else [ProxyHandler({})]))
+            with opener.open(Request(address), timeout=SECONDS) as answer:  # noqa: S310
                 return f"status {answer.status}"
         except HTTPException as error:
             raise OSError(f"{address} could not be called: {error}") from error
@@ -173,30 +193,52 @@ class _NoRedirects(HTTPRedirectHandler):
 
 def _check(where: str, entry: Any, allow: list[str]) -> None:
     if not isinstance(entry, dict) or sum(way in entry for way in WAYS) != 1:
-        raise ValueError(f"{where} must have exactly one of {', '.join(WAYS)}, got {entry!r}")
+        raise ValueError(f"{where} must have exactly one of {', '.join(WAYS)}, got {shown(entry)}")
     strange = set(entry) - {*WAYS, "defaults"}
     if strange:
         raise ValueError(f"{where} has an unknown key {min(strange)!r}")
     if not isinstance(entry.get("defaults", {}), dict):
-        raise ValueError(f"{where} defaults must be a table of slots, got {entry['defaults']!r}")
+        raise ValueError(f"{where} defaults must be a table of slots, got {shown(entry['defaults'])}")
     if "run" in entry:
         words = entry["run"]
         if not isinstance(words, list) or not words or not all(isinstance(word, str) and word for word in words):
-            raise ValueError(f"{where} run must be a list of a program and its arguments, got {words!r}")
+            raise ValueError(f"{where} run must be a list of a program and its arguments, got {shown(words)}")
         if PLACE.search(words[0]):
             raise ValueError(f"{where} run must name its program; a slot cannot, got {words[0]!r}")
+        if PLACE.search(" ".join(words)) and (program := _runs_code(words)):
+            raise ValueError(f"{where} run must not give a slot to {program}, which would run what the slot says")
     elif "open" in entry:
         beginning = PLACE.split(str(entry["open"]))[0]
         if not any(beginning.startswith(one) for one in allow):
-            raise ValueError(f"{where} open must begin with an address of allow, got {entry['open']!r}")
+            raise ValueError(f"{where} open must begin with an address of allow, got {shown(entry['open'])}")
     elif not isinstance(entry["call"], str) or not entry["call"]:
-        raise ValueError(f"{where} call must name a function, got {entry['call']!r}")
+        raise ValueError(f"{where} call must name a function, got {shown(entry['call'])}")
 
 
 def _is_beginning(address: str) -> bool:
     """With a whole host, so that http://localhost does not allow http://localhost.elsewhere."""
-    parts = urlsplit(address)
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.path.startswith("/")
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return False
+    is_plain = "@" not in parts.netloc and "\\" not in address and not parts.fragment
+    steps = unquote(parts.path).split("/")
+    return (
+        parts.scheme in ("http", "https")
+        and bool(parts.hostname)
+        and parts.path.startswith("/")
+        and is_plain
+        and not {".", ".."} & set(steps)
+    )
+
+
+def _runs_code(words: Sequence[str]) -> str | None:
+    """The program among these words that runs what its arguments say: also behind env, sudo or nice."""
+    names = [PurePath(word).name for word in words]
+    if shell := next((name for name in names if name in SHELLS), None):
+        return shell
+    interpreter = next((name for name in names if re.sub(r"[0-9.]+$", "", name) in INTERPRETERS), None)
+    return interpreter if interpreter and any(CODE_OPTIONS.fullmatch(word) for word in words) else None
 
 
 def _check_single(goal: str, slots: Sequence[Mapping[str, Any]]) -> None:
