@@ -14,6 +14,7 @@ checksum      sha256 of all of this
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -97,8 +98,10 @@ def with_digests(folder: Path, record: RunRecord, names: Iterable[str]) -> RunRe
     return replace(record, finished=True, files={name: sha256_of(folder / name) for name in sorted(names)})
 
 
-def check_files(folder: Path, record: RunRecord) -> None:
-    """Raise for a file that is missing or not what it was when the run was finished."""
+def check_files(folder: Path, record: RunRecord, *needed: str) -> None:
+    """Raise for a file that is missing or not what it was when the run was finished; run.json must name those needed."""
+    if lacking := sorted(set(needed) - set(record.files)):
+        raise ValueError(f"{folder / FILE}: files must name {', '.join(lacking)}")
     for name, digest in record.files.items():
         if Path(name).name != name:
             raise ValueError(f"{folder / FILE}: files must name files of its own folder, got {shown(name)}")
@@ -153,7 +156,8 @@ def _check_type(value: Any, kind: Any, where: str) -> None:
     is_stray_bool = isinstance(value, bool) and kind is not bool
     if kind is float:
         kind = int | float
-    if is_stray_bool or not isinstance(value, kind):
+    is_infinite = isinstance(value, float) and not math.isfinite(value)
+    if is_stray_bool or is_infinite or not isinstance(value, kind):
         expected = getattr(kind, "__name__", str(kind))
         raise ValueError(f"{where} must be {expected}, got {shown(value)}")
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from twofold_runtime.codec import Encoded, TextCodec, checked_text, softmax
 from twofold_runtime.engine import Arrays
+from twofold_runtime.folder import RunRecord
 from twofold_runtime.predictions import GoalPrediction, Prediction, SlotValue
 from twofold_runtime.tagging import best_path, may_follow_bio, spans_of
 from twofold_runtime.tokens import BEGIN, END, PAD, WordVocabulary
@@ -42,13 +43,23 @@ class GoalsCodec(TextCodec):
     per_token = frozenset({"slot_logits"})
     tokens: WordVocabulary
 
+    @classmethod
+    def check(cls, record: RunRecord, where: str) -> None:
+        super().check(record, where)
+        if not record.finished:
+            return
+        temperature, transitions = record.calibration["temperature"], record.calibration["transitions"]
+        if temperature <= 0:
+            raise ValueError(f"{where}: calibration: temperature must be above 0, got {temperature}")
+        labels = len(record.reading["slot_labels"])
+        if len(transitions) != labels + 1 or any(len(row) != labels for row in transitions):
+            raise ValueError(f"{where}: calibration: transitions must be {labels + 1} rows of {labels} numbers")
+
     def __init__(self, reading: Mapping[str, Any], calibration: Mapping[str, Any], tokens: WordVocabulary) -> None:
         super().__init__(reading, calibration, tokens)
         labels = len(reading["slot_labels"])
         transitions = calibration.get("transitions")
         self._transitions = np.zeros((labels + 1, labels)) if transitions is None else np.array(transitions, float)
-        if self._transitions.shape != (labels + 1, labels):
-            raise ValueError(f"transitions must have shape {(labels + 1, labels)}, got {self._transitions.shape}")
         self._possible: dict[str, PossibleTags] = {}
 
     def encode(self, input: str) -> Encoded[str]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from twofold_runtime.codec import Encoded, TextCodec, checked_text, softmax
 from twofold_runtime.engine import Arrays
+from twofold_runtime.folder import RunRecord
 from twofold_runtime.predictions import LabelChance, LabelPrediction, Prediction
 from twofold_runtime.tokens import TextTokenizer
 
@@ -24,6 +25,13 @@ class LabelsCodec(TextCodec):
     reading_shape: Mapping[str, Any] = {"labels": [str]}
     calibration_shape: Mapping[str, Any] = {"temperature": float}
     tokens: TextTokenizer
+
+    @classmethod
+    def check(cls, record: RunRecord, where: str) -> None:
+        super().check(record, where)
+        if record.finished and record.calibration["temperature"] <= 0:
+            temperature = record.calibration["temperature"]
+            raise ValueError(f"{where}: calibration: temperature must be above 0, got {temperature}")
 
     def encode(self, input: str) -> Encoded[str]:
         text = checked_text(input)

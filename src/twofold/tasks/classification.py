@@ -67,6 +67,9 @@ class Classification(CalibratedTask[Labelled]):
         more = {"max_position_embeddings": LONGEST, **named(self.reading["labels"])}
         return sized(EncoderConfig, options, len(self.tokenizer), **more)
 
+    def label_counts(self) -> dict[str, int]:
+        return {"num_labels": len(self.reading["labels"])}
+
     def features(self, example: Labelled) -> Features:
         return {**self.encode(example).rows[0], "labels": self.reading["labels"].index(example.label)}
 

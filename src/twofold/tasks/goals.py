@@ -72,9 +72,11 @@ class Goals(CalibratedTask[Utterance]):
         return {"epochs": 12.0, "batch_size": 64, "learning_rate": RATES[size]}
 
     def config(self, options: ModelOptions) -> PreTrainedConfig:
-        labels = {"num_labels": len(self.reading["goals"]), "num_slot_labels": len(self.reading["slot_labels"])}
         more = {"max_position_embeddings": LONGEST, "goal_by_tokens": True}
-        return sized(GoalConfig, options, len(self.tokenizer), **more, **labels)
+        return sized(GoalConfig, options, len(self.tokenizer), **more, **self.label_counts())
+
+    def label_counts(self) -> dict[str, int]:
+        return {"num_labels": len(self.reading["goals"]), "num_slot_labels": len(self.reading["slot_labels"])}
 
     def features(self, example: Utterance) -> Features:
         """Words, their slot labels, the goal, and in which slot (from 1 on) a word is."""

@@ -8,6 +8,7 @@ from twofold.data.examples import Splits
 from twofold.data.hub import is_hub
 from twofold.tasks import TASKS
 from twofold.tasks.task import Task
+from twofold_runtime.checked import from_mapping
 
 # The class of every task, in the module of the task's name.
 CLASSES = {
@@ -41,7 +42,7 @@ def choices_for(kind: type[Task], choices: Any = None) -> dict[str, Any]:
             raise ValueError(f"{kind.name} has no choices of its own, got {choices!r}")
         return {}
     if choices is None or isinstance(choices, dict):
-        choices = kind.Choices(**choices or {})
+        choices = from_mapping(kind.Choices, choices or {})
     if not isinstance(choices, kind.Choices):
         raise ValueError(f"choices of {kind.name} must be a {kind.Choices.__name__}, got {choices!r}")
     return {"choices": choices}

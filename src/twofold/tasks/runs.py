@@ -136,6 +136,9 @@ def _check_together(task: Task, model: PreTrainedModel, folder: Path) -> None:
         raise ValueError(
             f"{folder} has a tokenizer.json of {known} tokens and a model of {rows}: they are not of one run"
         )
+    for name, expected in task.label_counts().items():
+        if (count := getattr(model.config, name)) != expected:
+            raise ValueError(f"{folder}: {name} of {CONFIG} must be {expected}, as many as run.json names, got {count}")
     for name, tensor in model.named_parameters():
         if not bool(torch.isfinite(tensor).all()):
             raise ValueError(f"{folder}: {name} has numbers that are not finite")
@@ -150,7 +153,7 @@ def open_run(path: Path | str, *, device: str = "auto") -> Run:
     record = read_run(folder)
     if not record.finished:
         raise ValueError(f"{folder} has no model yet: its training is not finished; go on with --resume")
-    check_files(folder, record)
+    check_files(folder, record, CONFIG, *TOKENIZER)
     choices_for(task_class(record.task), record.training["choices"])
     task = reopened(folder, record)
     try:

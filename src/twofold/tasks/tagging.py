@@ -46,6 +46,9 @@ class Tagging(Task[Tagged]):
             EncoderConfig, options, len(self.tokenizer), **named(self.reading["tags"]), max_position_embeddings=LONGEST
         )
 
+    def label_counts(self) -> dict[str, int]:
+        return {"num_labels": len(self.reading["tags"])}
+
     def features(self, example: Tagged) -> Features:
         tags = self.reading["tags"]
         return {**self.codec.row(example.words), "labels": np.array([tags.index(tag) for tag in example.tags])}

@@ -98,6 +98,10 @@ class Task(ABC, Generic[Example]):
     def config(self, options: ModelOptions) -> PreTrainedConfig:
         """The configuration of the model to train."""
 
+    def label_counts(self) -> dict[str, int]:
+        """Fields of the configuration that must say how many labels there are, and how many."""
+        return {}
+
     def class_of(self, config: PreTrainedConfig) -> type[PreTrainedModel]:
         """The class of model that a configuration is for."""
         if self.recurrent_class is not None and isinstance(config, RecurrentConfig):

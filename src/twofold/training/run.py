@@ -29,6 +29,7 @@ from twofold.training.progress import Progress
 from twofold.training.reporters import check_reporter
 from twofold.training.settings import Settings
 from twofold.training.streaming import Numbered
+from twofold_runtime.checked import from_mapping
 from twofold_runtime.folder import RunRecord, is_run, read_run
 
 
@@ -64,7 +65,9 @@ def usual_options(task: str, folder: Path, *, resume: bool = False, size: Any = 
         training = record.training
         data = Path(training["data"]) if training["data"] else None
         choices = choices_for(kind, training["choices"]).get("choices")
-        return UsualOptions(data, ModelOptions(**training["model"]), Settings(**training["settings"]), choices)
+        model = from_mapping(ModelOptions, training["model"])
+        settings = from_mapping(Settings, training["settings"])
+        return UsualOptions(data, model, settings, choices)
     model = ModelOptions(size=size) if size in RATES else ModelOptions()
     choices = choices_for(kind).get("choices")
     return UsualOptions(None, model, Settings(**kind.settings(model.size)), choices)
