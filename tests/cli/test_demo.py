@@ -7,6 +7,7 @@ import shutil
 import signal
 import threading
 import time
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from io import StringIO
@@ -19,8 +20,8 @@ from twofold.cli import demo, main, processes
 from twofold.cli.demo import ARMS
 from twofold.report.comparison import compare
 from twofold.report.goals import goals_page
-from twofold.tasks.runs import VERSION
 from twofold.training import Bar, Settings, is_finished, read_metrics
+from twofold_runtime.folder import RunRecord, read_run, write_run
 
 HOSTILE = '<script>alert("1")</script> & <img src=x onerror=alert(2)>'
 # A goal may be called anything.
@@ -168,8 +169,7 @@ def test_a_run_that_was_killed_is_made_to_its_end(made, data, capsys):
     weights = {arm: (made / arm / "model.safetensors").read_bytes() for arm in ARMS}
     lines = (made / "standard" / "metrics.jsonl").read_text().splitlines(keepends=True)
     (made / "standard" / "metrics.jsonl").write_text("".join(lines[:3]))
-    task = json.loads((made / "standard" / "task.json").read_text())
-    (made / "standard" / "task.json").write_text(json.dumps(task | {"tuned": False}))
+    write_run(made / "standard", replace(read_run(made / "standard"), finished=False, calibration={}, files={}))
     assert main(words(data, made)) == 0
     said = capsys.readouterr().err
     assert "standard was stopped" in said
@@ -297,14 +297,12 @@ def test_where_one_fails_the_others_end_and_its_complaint_is_told(data, tmp_path
 
 
 def test_data_is_the_same_however_its_path_is_written(data, tmp_path, monkeypatch):
-    """Of runs from before digests were kept, too."""
     settings = Settings()
     for name in ("goals", "others"):
         shutil.copytree(data, tmp_path / name)
-    told = {"version": VERSION, "task": "goals", "state": {}, "options": {}, "choices": {}, "tuned": True}
-    (tmp_path / "task.json").write_text(
-        json.dumps(told | {"settings": settings.as_json(), "data": str(tmp_path / "goals")})
-    )
+    training = {"model": {}, "choices": {}, "settings": settings.as_json(), "data": str(tmp_path / "goals")}
+    record = RunRecord(task="goals", word_rules=1, reading={}, training=training | {"digest": None})
+    write_run(tmp_path, record)
     monkeypatch.chdir(tmp_path)
     demo._check_same(tmp_path, settings, Path("goals"))
     with pytest.raises(ValueError, match="is another run"):

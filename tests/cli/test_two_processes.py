@@ -11,8 +11,7 @@ import pytest
 
 from tests.training import tiny
 from twofold.cli import main
-from twofold.tasks import goals
-from twofold.tasks import words as tagged
+from twofold.tasks import goals, hiding
 
 ROOT = Path(__file__).parents[2]
 # Not imported here: it changes what it imports.
@@ -46,9 +45,9 @@ def words(data, out, *more):
 def alone(data, tmp_path_factory):
     out = tmp_path_factory.mktemp("alone") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(goals, "RENEWED", 0.0)
-        for name in ("HIDDEN_WHOLLY", "HIDDEN_WORDS", "HIDDEN_CUES"):
-            patch.setattr(tagged, name, 0.0)
+        patch.setattr(goals, "SUBSTITUTED", 0.0)
+        for name in ("HIDDEN_WHOLLY", "HIDDEN_WORDS", "HIDDEN_FEATURES"):
+            patch.setattr(hiding, name, 0.0)
         assert main(words(data, out)) == 0
     return out
 

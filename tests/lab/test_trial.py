@@ -312,15 +312,15 @@ def test_every_task_can_be_compared(task, tmp_path, monkeypatch):
         dev, test = ([one for one in part if known.issuperset(kind.labels(one))] for part in (found.dev, found.test))
         return replace(found, train=train, dev=dev[:6], test=test[:6])
 
-    scores, named = kind.scores, set()
+    judged, named = kind.judged, set()
 
     def noted(self, *given):
-        found = scores(self, *given)
+        found = judged(self, *given)
         named.update(found)
         return found
 
     monkeypatch.setattr(kind, "examples", classmethod(few))
-    monkeypatch.setattr(kind, "scores", noted)
+    monkeypatch.setattr(kind, "judged", noted)
     size = {"width": 16, "layers": 1, "heads": 2, "batch_size": 4, "evaluations": 2}
     changes = {"metric": kind.metric, "lower_is_better": kind.metric in kind.lower, "size": size}
     lab = Laboratory(quick.plan(task=task, **changes))

@@ -85,10 +85,10 @@ def test_a_saved_head_is_the_same_head(head, family, tmp_path):
 @pytest.mark.parametrize("by_tokens", [False, True])
 @pytest.mark.parametrize("cls", [EncoderForGoal, EncoderForSentenceEmbedding])
 def test_a_saved_head_of_our_own_is_the_same_head(cls, by_tokens, tmp_path):
-    own = {"num_slot_labels": 4, "goal_temperature": 1.5, "goal_by_tokens": by_tokens}
+    own = {"num_slot_labels": 4, "goal_by_tokens": by_tokens}
     model = made(cls, num_labels=3, **own if cls is EncoderForGoal else {"similarity_temperature": 0.5})
     model.save_pretrained(tmp_path)
-    names = ("goal_logits", "slot_logits", "confidence") if cls is EncoderForGoal else ("pooler_output",)
+    names = ("goal_logits", "slot_logits") if cls is EncoderForGoal else ("pooler_output",)
     found, expected = (one(tokens()) for one in (cls.from_pretrained(tmp_path), model))
     for name in names:
         assert torch.equal(found[name], expected[name])
@@ -183,15 +183,6 @@ class TestGoal:
         found = model.eval()(ids)
         assert torch.equal(found.goal_logits.argmax(-1), labels)
         assert torch.equal(found.slot_logits.argmax(-1), slot_labels)
-        assert (found.confidence > 0.8).all()
-
-    def test_a_higher_temperature_is_less_sure(self):
-        model, ids = self.model().eval(), tokens()
-        sure = model(ids).confidence
-        model.config.goal_temperature = 100.0
-        unsure = model(ids).confidence
-        assert (unsure < sure).all()
-        torch.testing.assert_close(unsure, torch.full((2,), 0.25), atol=0.02, rtol=0)
 
     def test_labels_may_be_missing(self):
         model, ids = self.model(), tokens()
@@ -218,7 +209,6 @@ class TestGoal:
         assert not double.bag.weight.any()
         assert torch.equal(after.slot_logits, before.slot_logits)
         torch.testing.assert_close(after.goal_logits.softmax(-1), before.goal_logits.softmax(-1))
-        torch.testing.assert_close(after.confidence, before.confidence)
         # Its own loss is that of a guess.
         torch.testing.assert_close(after.loss - before.loss, torch.tensor(4.0).log())
 

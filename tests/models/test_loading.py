@@ -61,7 +61,7 @@ def test_a_saved_model_comes_back_as_it_was(name, tmp_path):
 def test_a_model_from_when_goals_and_embeddings_were_plain_encoders(name, tmp_path):
     model = MODELS[name]()
     model.save_pretrained(tmp_path)
-    changed(tmp_path, model_type="twofold_encoder", goal_temperature=2.0, similarity_temperature=0.1)
+    changed(tmp_path, model_type="twofold_encoder", similarity_temperature=0.1)
     loaded = twofold.load(tmp_path)
     assert type(loaded) is type(model)
     assert loaded.config.model_type == model.config.model_type

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import replace
 
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.runs import task_class
+from twofold.tasks.registry import task_class
 from twofold.training.run import train_task
 from twofold.training.settings import Settings
 

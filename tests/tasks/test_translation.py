@@ -148,7 +148,7 @@ def test_files_of_unequal_length_are_refused(tmp_path):
 
 
 def test_beams_must_be_some():
-    with pytest.raises(ValueError, match="^beams must be "):
+    with pytest.raises(ValueError, match=r"^beams must be "):
         TranslationChoices(beams=0)
 
 

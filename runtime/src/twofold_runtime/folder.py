@@ -99,7 +99,7 @@ def with_digests(folder: Path, record: RunRecord, names: Iterable[str]) -> RunRe
 
 
 def check_files(folder: Path, record: RunRecord, *needed: str) -> None:
-    """Raise for a file that is missing or not what it was when the run was finished; run.json must name those needed."""
+    """Raise for a file that is missing or changed since the run was finished. run.json must name those needed."""
     if lacking := sorted(set(needed) - set(record.files)):
         raise ValueError(f"{folder / FILE}: files must name {', '.join(lacking)}")
     for name, digest in record.files.items():

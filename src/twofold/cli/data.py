@@ -36,7 +36,7 @@ def run(words: Sequence[str]) -> int:
     if chosen.write is not None and chosen.write.exists():
         raise ValueError(f"write must be a new folder, and {chosen.write} exists")
     from twofold.data.overview import understand, written
-    from twofold.disk import write_whole
+    from twofold_runtime.folder import write_whole
 
     overview, splits = understand(chosen.file, chosen.task)
     if chosen.write is not None:

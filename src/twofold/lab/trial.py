@@ -218,8 +218,7 @@ class Laboratory:
 
     @torch.no_grad()
     def _text_sums(self, model: PreTrainedModel, split: Sequence[Any]) -> TextSums | None:
-        with self.task.tuned(model, self.splits.dev):
-            tally = self.task.tallies(model, split).get(self.plan.metric)
+        tally = self.task.tuned(model, self.splits.dev).tallies(model, split).get(self.plan.metric)
         return None if tally is None else text_sums(tally)
 
     def _beyond(self, model: PreTrainedModel) -> tuple[Length, ...]:

@@ -96,12 +96,12 @@ def train(
     """
     folder = Path(out or f"runs/{task}")
     usual = usual_options(task, folder, resume=resume, size=options.get("size"))
-    groups = [group for group in (usual.model, usual.settings, usual.choices) if group is not None]
+    groups: list[Any] = [group for group in (usual.model, usual.settings, usual.choices) if group is not None]
     names = {field.name for group in groups for field in fields(group)}
     if unknown := sorted(set(options) - names):
         near = get_close_matches(unknown[0], names, 1)
         raise ValueError(f"{task} has no option {unknown[0]!r}{f': did you mean {near[0]}?' if near else ''}")
-    chosen = [
+    chosen: list[Any] = [
         replace(group, **{field.name: options[field.name] for field in fields(group) if field.name in options})
         for group in groups
     ]
@@ -111,7 +111,7 @@ def train(
         options=chosen[0],
         settings=chosen[1],
         choices=chosen[2] if len(chosen) > 2 else None,
-        data=usual.data if data is None else data if is_hub(data) else Path(data),
+        data=usual.data if data is None else Path(data),
         resume=resume,
         force=force,
         progress=progress,
