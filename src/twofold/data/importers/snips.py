@@ -8,10 +8,7 @@ from twofold.data.examples import Utterance
 from twofold.data.files import DataError, field, parsed_json, text_of
 from twofold.data.importers.markup import marked, with_slots
 from twofold.data.importers.yaml_nodes import documents, fields, items, line_of, text
-<<<<<<< HEAD
 from twofold.data.splits import unpacked_name
-=======
->>>>>>> eebd2ac (Tests and pages of the runtime follow: run.json, typed inputs)
 from twofold_runtime.checked import shown
 
 # [origin:city](Paris) or [origin](Paris)
