@@ -51,14 +51,14 @@ class GoalsCodec(TextCodec):
         temperature, transitions = record.calibration["temperature"], record.calibration["transitions"]
         if temperature <= 0:
             raise ValueError(f"{where}: calibration: temperature must be above 0, got {temperature}")
-        labels = len(record.reading["slot_labels"])
-        if len(transitions) != labels + 1 or any(len(row) != labels for row in transitions):
-            raise ValueError(f"{where}: calibration: transitions must be {labels + 1} rows of {labels} numbers")
+        _check_transitions(transitions, len(record.reading["slot_labels"]), f"{where}: calibration: transitions")
 
     def __init__(self, reading: Mapping[str, Any], calibration: Mapping[str, Any], tokens: WordVocabulary) -> None:
         super().__init__(reading, calibration, tokens)
         labels = len(reading["slot_labels"])
         transitions = calibration.get("transitions")
+        if transitions is not None:
+            _check_transitions(transitions, labels, "transitions")
         self._transitions = np.zeros((labels + 1, labels)) if transitions is None else np.array(transitions, float)
         self._possible: dict[str, PossibleTags] = {}
 
@@ -115,6 +115,11 @@ class GoalsCodec(TextCodec):
         names = [labels[place] for place in places]
         may = np.array([[may_follow_bio(after, before) for after in names] for before in (*names, None)])
         return PossibleTags(names, places, np.where(may, self._transitions[[*places, len(labels)]][:, places], -np.inf))
+
+
+def _check_transitions(transitions: Sequence[Sequence[float]], labels: int, where: str) -> None:
+    if len(transitions) != labels + 1 or any(len(row) != labels for row in transitions):
+        raise ValueError(f"{where} must be {labels + 1} rows of {labels} numbers")
 
 
 def goal_shown(prediction: Mapping[str, Any]) -> str:
