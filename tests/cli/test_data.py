@@ -1,6 +1,8 @@
 """`twofold data`: what it shows, as text and as JSON, and what it writes."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +47,12 @@ def test_nothing_is_overwritten(table, tmp_path, capsys):
 def test_what_cannot_be_read(tmp_path, capsys):
     assert main(["data", str(tmp_path / "nowhere")]) == 2
     assert "nowhere: no such file" in capsys.readouterr().err
+
+
+def test_the_example_of_the_page(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
+    (tmp_path / "nlu.yml").write_text(re.search(r"```yaml\n# nlu.yml\n(.*?)```", page, re.DOTALL)[1])
+    command, *expected = re.search(r"    \$ twofold (data nlu.yml.*?)\n\n", page, re.DOTALL)[1].split("\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(command.split()) == 0
+    assert capsys.readouterr().out.splitlines() == [line[4:] for line in expected]

@@ -6,7 +6,7 @@ A limit is raised by an environment variable of its name: TWOFOLD_MAX_LABELS=500
 import os
 
 LIMITS = {
-    "FILE_BYTES": 2**29,  # of a file, unpacked
+    "FILE_BYTES": 400_000_000,  # of a file, unpacked
     "DOCUMENT_BYTES": 2**26,  # of a file that is parsed as a whole: JSON, CSV
     "YAML_BYTES": 2**22,  # of a file of YAML, which is slow to parse
     "LINES": 5_000_000,  # of a file
