@@ -105,16 +105,19 @@ def test_predictions_of_several_are_those_of_each(trained):
         )
 
 
-def test_a_damaged_index_is_refused(run):
+def test_a_damaged_index_is_refused_and_made_anew(run, data):
     for name in [name for name in read_run(run).files if name.startswith("index-")]:
         whole = (run / name).read_bytes()
         (run / name).write_bytes(whole[:-1])
         with pytest.raises(ValueError, match=name):
-            open_run(run)
+            open_run(run).predict("roof")
         (run / name).unlink()
+        opened = open_run(run)
         with pytest.raises(ValueError, match=name):
-            open_run(run)
-        (run / name).write_bytes(whole)
+            opened.predict("roof")
+        opened.task.scores(opened.model, opened.task.examples(data).test)
+        opened.task.write_files(run)
+        assert (run / name).read_bytes() == whole
     assert open_run(run).predict("roof")["documents"]
 
 

@@ -29,6 +29,8 @@ from twofold_runtime.limits import why_too_many
 FILE = "run.json"
 # Older runs said what they were in task.json, of version 2 at most.
 VERSION, OLD_FILE = 3, "task.json"
+# Files of an index of documents begin so.
+INDEX = "index-"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,17 +101,26 @@ def with_digests(folder: Path, record: RunRecord, names: Iterable[str]) -> RunRe
 
 
 def check_files(folder: Path, record: RunRecord, *needed: str) -> None:
-    """Raise for a file that is missing or changed since the run was finished. run.json must name those needed."""
+    """Raise for a file that is missing or changed since the run was finished. run.json must name those needed.
+
+    An index can be made anew: it is checked when it is read.
+    """
     if lacking := sorted(set(needed) - set(record.files)):
         raise ValueError(f"{folder / FILE}: files must name {', '.join(lacking)}")
     for name, digest in record.files.items():
-        if Path(name).name != name:
-            raise ValueError(f"{folder / FILE}: files must name files of its own folder, got {shown(name)}")
-        path = folder / name
-        if not path.is_file():
-            raise ValueError(f"{folder} lacks {name}, which its {FILE} names")
-        if sha256_of(path) != digest:
-            raise ValueError(f"{path} is damaged or was changed: its digest is not the one in {FILE}")
+        if not name.startswith(INDEX):
+            check_file(folder, name, digest)
+
+
+def check_file(folder: Path, name: str, digest: str) -> None:
+    """Raise unless the folder has a file of that name and digest."""
+    if Path(name).name != name:
+        raise ValueError(f"{folder / FILE}: files must name files of its own folder, got {shown(name)}")
+    path = folder / name
+    if not path.is_file():
+        raise ValueError(f"{folder} lacks {name}, which its {FILE} names")
+    if sha256_of(path) != digest:
+        raise ValueError(f"{path} is damaged or was changed: its digest is not the one in {FILE}")
 
 
 def sha256_of(path: Path) -> str:
@@ -118,9 +129,9 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read_json(path: Path) -> Any:
-    """What a JSON file holds. ValueError, naming the file, where it holds none or too much."""
-    if problem := why_too_many("DOCUMENT_BYTES", path.stat().st_size, "bytes"):
+def read_json(path: Path, *, any_size: bool = False) -> Any:
+    """What a JSON file holds. ValueError, naming the file, where it holds none, or more than the limit allows."""
+    if not any_size and (problem := why_too_many("DOCUMENT_BYTES", path.stat().st_size, "bytes")):
         raise ValueError(f"{path} has {problem}")
     try:
         return json.loads(path.read_bytes())

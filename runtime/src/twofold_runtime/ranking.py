@@ -16,14 +16,23 @@ import numpy as np
 
 from twofold_runtime.codec import Encoded, TextCodec, checked_text
 from twofold_runtime.engine import Arrays
-from twofold_runtime.folder import RunRecord, check_shape, read_json, read_run, sha256_of, write_run, write_whole
+from twofold_runtime.folder import (
+    INDEX,
+    RunRecord,
+    check_file,
+    check_shape,
+    read_json,
+    read_run,
+    sha256_of,
+    write_run,
+    write_whole,
+)
 from twofold_runtime.predictions import DocumentsPrediction, Prediction, ScoredDocument
 from twofold_runtime.tokens import TextTokenizer
 
 # Tokens of a question or a document that are read; what follows is cut off.
 LONGEST = 256
 TOP = 10
-PREFIX = "index-"
 
 
 class Document(NamedTuple):
@@ -58,12 +67,12 @@ class Index:
         buffer = BytesIO()
         np.save(buffer, self.vectors.astype(np.float32), allow_pickle=False)
         documents = json.dumps([one._asdict() for one in self.documents], ensure_ascii=False).encode()
-        stem = PREFIX + hashlib.sha256(buffer.getvalue() + documents).hexdigest()[:16]
+        stem = INDEX + hashlib.sha256(buffer.getvalue() + documents).hexdigest()[:16]
         names = {f"{stem}.npy": buffer.getvalue(), f"{stem}.json": documents}
         for name, data in names.items():
             write_whole(folder / name, data)
         record = read_run(folder)
-        others = {name: digest for name, digest in record.files.items() if not name.startswith(PREFIX)}
+        others = {name: digest for name, digest in record.files.items() if not name.startswith(INDEX)}
         write_run(folder, replace(record, files=others | {name: sha256_of(folder / name) for name in names}))
         for name in set(record.files) - set(others) - set(names):
             (folder / name).unlink(missing_ok=True)
@@ -71,10 +80,12 @@ class Index:
     @classmethod
     def read(cls, folder: Path, files: Mapping[str, str]) -> Self:
         """The index that run.json names among its files."""
-        names = sorted(name for name in files if name.startswith(PREFIX))
+        names = sorted(name for name in files if name.startswith(INDEX))
         if [Path(name).suffix for name in names] != [".json", ".npy"]:
             raise ValueError(f"{folder} has no index of documents yet: `twofold evaluate` makes it")
-        content = read_json(folder / names[0])
+        for name in names:
+            check_file(folder, name, files[name])
+        content = read_json(folder / names[0], any_size=True)
         check_shape(content, [{"id": str, "text": str}], str(folder / names[0]))
         try:
             vectors = np.load(folder / names[1], allow_pickle=False)

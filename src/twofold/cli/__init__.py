@@ -20,7 +20,7 @@ VERBS = {
     "demo": "train split_kv and standard on embedded goals, and compare them",
     "train": "train a model for a task, from an embedded set or from files",
     "evaluate": "score a run on a split, alone or against another run",
-    "data": "what is understood of a file, what is doubtful about it, and in our format",
+    "data": "what is understood of a file, and the same in our format",
     "predict": "what a run makes of a text",
     "generate": "text from a run whose model writes",
     "compare": "a fair experiment: paired runs of several arms, and a report",
