@@ -33,6 +33,7 @@ FIELDS = {
     "spread": float,
     "peak_bytes": int,
 }
+EAGER = ("standard_eager_ms", "split_eager_ms", "eager_ratio", "eager_spread")
 
 
 def test_writes_the_agreed_format(tmp_path, capsys):
@@ -50,12 +51,15 @@ def test_writes_the_agreed_format(tmp_path, capsys):
     for row in results["rows"]:
         for field, kind in FIELDS.items():
             assert isinstance(row[field], kind), field
+        assert all(isinstance(row[field], float) for field in EAGER)
         assert row["standard_ms"] > 0
         assert row["split_ms"] > 0
         assert row["peak_bytes"] > 0
     cases = {(row["kind"], row["causal"], row["pass"]) for row in results["rows"] if row["chosen"]}
     assert len(cases) == 8, "auto takes exactly one backend a case"
-    assert "split_kv" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "split_kv" in said.out
+    assert said.err == "twofold: flex left out: FlexAttention has gradients on GPUs only, got cpu\n"
 
 
 def test_the_suite_holds_the_required_shapes(capsys):

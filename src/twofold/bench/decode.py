@@ -1,8 +1,8 @@
-"""`twofold bench decode`: tokens a second of generation, split against standard at equal parameters and caches.
+"""`twofold bench decode`: tokens per second of generation, split against standard at equal parameters and caches.
 
-Every contender is a whole compiled step of the model over one and the same cache of transformers'. Standard runs twice:
-as any model here runs over a static cache, and by the fastest of torch's attentions over a cache that happens to be
-full, which spares it the mask that a static cache needs. The faster of the two is the yardstick.
+Each contender is a whole compiled step of the model over the same transformers cache. Standard runs twice: as any model
+here runs over a static cache, and by torch's fastest attention over a cache that happens to be full, so that it needs
+no mask. The faster of the two is the yardstick.
 """
 
 import statistics
@@ -26,7 +26,7 @@ from twofold.models.rope import rotary_of
 
 
 class FullLayer(StaticLayer):
-    """The memory of a static layer of which all but the last slot is filled, by a number that Python knows."""
+    """A static layer's memory with all but the last slot filled; the length is a Python int."""
 
     def __init__(self, like: Any) -> None:
         super().__init__(max_cache_len=like.max_cache_len)
@@ -64,7 +64,7 @@ def rows_of(
     }
     times = times_ms(works, rounds, device)
     yardstick = min(("static_cache", by_torch), key=lambda name: statistics.median(times[name]))
-    found = ratio(times[yardstick], times[kind])
+    against = ratio(times[yardstick], times[kind])
     speeds = {name: batch / statistics.median(times[name]) * 1e3 for name in times}
     yield {
         "bench": "decode",
@@ -82,8 +82,8 @@ def rows_of(
         "standard_tokens_per_s": speeds[yardstick],
         "standard_backend": yardstick,
         "split_tokens_per_s": speeds[kind],
-        "ratio": found.ratio,
-        "spread": found.spread,
+        "ratio": against.ratio,
+        "spread": against.spread,
         "cache_bytes": sum(tensor.nbytes for layer in layers for tensor in (layer.keys, layer.values)),
     }
 
@@ -93,7 +93,7 @@ def _decoder(config: DecoderConfig, kind: str, dtype: str, device: torch.device)
 
 
 def _filled(config: Any, batch: int, context: int, dtype: torch.dtype, device: torch.device) -> StaticCache:
-    """With `context` tokens of noise, and room for one more."""
+    """A cache with `context` random tokens and room for one more."""
     cache = StaticCache(config=config, max_cache_len=context + 1)
     shape = (batch, config.num_key_value_heads, context, config.head_dim)
     for number in range(config.num_hidden_layers):
@@ -103,7 +103,7 @@ def _filled(config: Any, batch: int, context: int, dtype: torch.dtype, device: t
 
 
 def _step(model: DecoderForCausalLM, tokens: Tensor, cache: Cache) -> tuple[Tensor, Tensor]:
-    """Logits and the likeliest next token (B, 1). The cache forgets the step, so that the next one is the same."""
+    """Logits and the likeliest next token (B, 1). The cache's length is set back, so that every step is the same."""
     logits = model(tokens, past_key_values=cache, use_cache=True).logits
     for number in range(len(cache.layers)):
         _forget(cache, number)
@@ -111,7 +111,7 @@ def _step(model: DecoderForCausalLM, tokens: Tensor, cache: Cache) -> tuple[Tens
 
 
 def _forget(cache: Cache, number: int) -> None:
-    """The last token of a layer. A static one hands out the very tensor it counts in; a full one does not count."""
+    """Set a layer's length back by one. A static layer returns the tensor it counts in; a full one does not count."""
     length: Any = cache.get_seq_length(number)
     if isinstance(length, Tensor):
         length.sub_(1)
@@ -120,7 +120,7 @@ def _forget(cache: Cache, number: int) -> None:
 def _compiled(
     name: str, model: DecoderForCausalLM, tokens: Tensor, cache: Cache, kernel: SDPBackend | None = None
 ) -> Work:
-    """The step that is timed, once it agrees with the one that is not compiled."""
+    """The compiled step, after a check against the eager one."""
     compiled = torch.compile(_step, fullgraph=True, dynamic=False)
 
     def run(step: Callable[..., tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
@@ -133,7 +133,7 @@ def _compiled(
 
 
 def _verify(model: DecoderForCausalLM, tokens: Tensor, cache: StaticCache) -> None:
-    """A step by the cache, of the first layer, is attention in float64 over the same keys and values."""
+    """Compare a step of the first layer over the cache with attention in float64 over the same keys and values."""
     layer, length = model.model.layers[0], int(cache.get_seq_length())
     kept: Any = cache.layers[0]
     with torch.no_grad():

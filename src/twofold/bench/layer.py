@@ -1,7 +1,7 @@
 """`twofold bench layer`: one compiled transformer layer, split against standard at equal parameters.
 
-Standard rides on the attention of torch that is the fastest on the layer's own queries, keys and values. The rotary
-rotary table is an argument, as a model computes it once for all its layers.
+Standard uses the kernel of torch that is the fastest on the layer's own queries, keys and values. The rotary table is
+an argument, as a model computes it once for all its layers.
 """
 
 import statistics
@@ -30,7 +30,7 @@ from twofold.models.rope import rotary_of
 @dataclass(frozen=True, kw_only=True)
 class LayerCase:
     batch: int
-    config: DecoderConfig  # of the standard one
+    config: DecoderConfig  # of the standard model
     tokens: int
     causal: bool
     kind: str
@@ -46,9 +46,9 @@ class LayerCase:
         return rotary_of(self.config).at(torch.arange(self.tokens, device=self.device), dtype)
 
     def input(self) -> Tensor:
-        maker = torch.Generator(self.device).manual_seed(0)
+        generator = torch.Generator(self.device).manual_seed(0)
         shape = (self.batch, self.tokens, self.config.hidden_size)
-        return torch.randn(shape, generator=maker, device=self.device, dtype=DTYPES[self.dtype]).requires_grad_()
+        return torch.randn(shape, generator=generator, device=self.device, dtype=DTYPES[self.dtype]).requires_grad_()
 
 
 def rows_of(case: LayerCase, *, rounds: int) -> Iterator[dict[str, object]]:
@@ -58,20 +58,20 @@ def rows_of(case: LayerCase, *, rounds: int) -> Iterator[dict[str, object]]:
     split, standard, x = case.layer(case.kind), case.layer("standard"), case.input()
     grad, rotary_table = torch.randn_like(x), case.rotary_table(x.dtype)
     with torch.no_grad():
-        made = standard.self_attn.project(x)
-    kernel = fastest(case.causal, *made[:3], backward=True)
+        projected = standard.self_attn.project(x)
+    kernel = fastest(case.causal, *projected[:3], backward=True)
     contenders: dict[str, tuple[Callable[..., Tensor], Layer]] = {
         "split": (_compiled(split), split),
         "standard": (partial(_under, kernel, _compiled(standard)), standard),
     }
     for name, (run, layer) in contenders.items():
-        # On the very tensors that are timed.
+        # On the tensors that are timed.
         check_error(f"compiled, {name}", run(x, rotary_table), layer(x, rotary_table), 4)
     works: dict[str, Work] = {
         name: partial(_both, grad, run, layer, x, rotary_table) for name, (run, layer) in contenders.items()
     }
     times = times_ms(works, rounds, case.device)
-    found = ratio(times["split"], times["standard"])
+    against = ratio(times["split"], times["standard"])
     yield {
         "bench": "layer",
         **where(case.device),
@@ -93,8 +93,8 @@ def rows_of(case: LayerCase, *, rounds: int) -> Iterator[dict[str, object]]:
         "split_ms": statistics.median(times["split"]),
         "split_backend": _chosen(case, split, x),
         "chosen": True,
-        "ratio": found.ratio,
-        "spread": found.spread,
+        "ratio": against.ratio,
+        "spread": against.spread,
         "standard_peak_bytes": peak_bytes(works["standard"], case.device),
         "peak_bytes": peak_bytes(works["split"], case.device),
     }
@@ -115,13 +115,13 @@ def _both(grad: Tensor, run: Callable[..., Tensor], layer: Layer, x: Tensor, rot
 
 def _chosen(case: LayerCase, layer: Layer, x: Tensor) -> str:
     with torch.no_grad():
-        made = layer.self_attn.project(x)
-    is_grouped = made.query.shape[1] != made.key.shape[1]
-    return choose(check(*made, is_causal=case.causal, enable_gqa=is_grouped)).backend
+        projected = layer.self_attn.project(x)
+    is_grouped = projected.query.shape[1] != projected.key.shape[1]
+    return choose(check(*projected, is_causal=case.causal, enable_gqa=is_grouped)).backend
 
 
 def _verify(case: LayerCase) -> None:
-    """Output and input gradient of one sequence of at most 1024 tokens against float64; raises if they are off."""
+    """Compare output and input gradient of one sequence of at most 1024 tokens with float64; raise if they are off."""
     small = replace(case, batch=1, tokens=min(case.tokens, 1024))
     layer, x = small.layer(case.kind), small.input()
     exact_layer, exact_x = deepcopy(layer).double(), x.detach().double().requires_grad_()
@@ -130,5 +130,5 @@ def _verify(case: LayerCase) -> None:
     out, exact = layer(x, small.rotary_table(x.dtype)), exact_layer(exact_x, small.rotary_table(torch.float64))
     found, expected = torch.autograd.grad(out, x, grad), torch.autograd.grad(exact, exact_x, grad.double())
     # A layer is a chain of some ten roundings.
-    for one, other in ((out, exact), (found[0], expected[0])):
-        check_error(f"{case}: the layer", one, other, 10)
+    for actual, truth in ((out, exact), (found[0], expected[0])):
+        check_error(f"{case}: the layer", actual, truth, 10)

@@ -1,7 +1,7 @@
 """Time and memory of functions on one device.
 
-Contenders are run in turn, not one after the other, so that a slow moment of the machine hits all of them; what is
-reported is a ratio within one run.
+Rounds alternate between the contenders, so that a slow moment of the machine hits all of them; what is reported is a
+ratio within one run.
 """
 
 import os
@@ -32,29 +32,38 @@ class Ratio(NamedTuple):
 
 
 def check_error(what: str, found: Tensor, expected: Tensor, limit: float) -> None:
-    """Raise if a result is off by more than rounding: what is wrong has no time. `limit` is in roundings of `found`."""
+    """ArithmeticError if `found` is off by more than `limit` roundings of its dtype: a wrong result is not timed."""
     error, allowed = ((found - expected).norm() / expected.norm()).item(), limit * torch.finfo(found.dtype).eps
     if not error <= allowed:
         raise ArithmeticError(f"{what} is off by {error:.2g} (limit {allowed:.2g}): no time is reported")
 
 
 def times_ms(works: Mapping[str, Work], rounds: int, device: torch.device, warmup: int = 2) -> dict[str, list[float]]:
-    """Milliseconds of every round of every work; one round runs each of them once.
+    """Milliseconds per round and work; a round runs every work.
 
-    On a GPU a work is captured in a CUDA graph and its replays are timed: what the device needs, without the time in
-    which Python launches kernels.
+    On a GPU each work is captured in a CUDA graph and its replays are timed: the device's time, without that of Python.
     """
-    if device.type == "cuda":
-        works = {name: _captured(work, warmup) for name, work in works.items()}
-    clock = _cuda_ms if device.type == "cuda" else _cpu_ms
+    if device.type != "cuda":
+        return _rounds(works, rounds, _cpu_ms, warmup)
+    return _rounds({name: _captured(work, warmup) for name, work in works.items()}, rounds, _cuda_ms, warmup)
+
+
+def eager_times_ms(works: Mapping[str, Work], rounds: int, warmup: int = 2) -> dict[str, list[float]]:
+    """Wall time on a GPU of calls from Python, the launching of kernels included: what an uncompiled program sees."""
+    return _rounds(works, rounds, _eager_cuda_ms, warmup)
+
+
+def _rounds(
+    works: Mapping[str, Work], rounds: int, clock: Callable[[Work], float], warmup: int
+) -> dict[str, list[float]]:
     for work in works.values():
         for _ in range(warmup):
             work()
-    found: dict[str, list[float]] = {name: [] for name in works}
+    times: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(rounds):
         for name, work in works.items():
-            found[name].append(clock(work))
-    return found
+            times[name].append(clock(work))
+    return times
 
 
 def _captured(work: Work, warmup: int) -> Work:
@@ -79,7 +88,7 @@ def ratio(ours: list[float], theirs: list[float]) -> Ratio:
 
 
 def peak_bytes(work: Work, device: torch.device) -> int:
-    """The most memory that `work` held at once beyond what was held before it."""
+    """The peak of the memory that `work` allocates."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
@@ -89,7 +98,7 @@ def peak_bytes(work: Work, device: torch.device) -> int:
         return torch.cuda.max_memory_allocated(device) - before
     with _no_stderr(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         work()
-    # Not public, but the only place where torch tells single allocations, those inside its kernels included.
+    # Not public, but the only record of single allocations, including those inside kernels.
     kineto = getattr(profiler.profiler, "kineto_results", None)
     if kineto is None:
         raise RuntimeError("torch's profiler recorded nothing, so memory cannot be measured")
@@ -104,7 +113,7 @@ def peak_bytes(work: Work, device: torch.device) -> int:
 
 @contextmanager
 def _no_stderr() -> Generator[None, None, None]:
-    """torch's profiler writes a note to the process's stderr at every start and stop; nothing in Python silences it."""
+    """Redirect the process's stderr: torch's profiler writes a note there at every start and stop."""
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
@@ -123,8 +132,6 @@ def _cpu_ms(work: Work) -> float:
 
 
 def _cuda_ms(work: Work) -> float:
-    """The mean over as many runs as fill about two milliseconds, so that the clock's own cost does not count."""
-
     def run(times: int) -> float:
         start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
@@ -134,4 +141,21 @@ def _cuda_ms(work: Work) -> float:
         stop.synchronize()
         return start.elapsed_time(stop) / times
 
+    return _mean_over_2_ms(run)
+
+
+def _eager_cuda_ms(work: Work) -> float:
+    def run(times: int) -> float:
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(times):
+            work()
+        torch.cuda.synchronize()
+        return (time.perf_counter() - start) * 1e3 / times
+
+    return _mean_over_2_ms(run)
+
+
+def _mean_over_2_ms(run: Callable[[int], float]) -> float:
+    """The mean over as many runs as take about two milliseconds, so that the clock's own cost does not count."""
     return run(max(1, int(2 / run(1))))

@@ -1,4 +1,4 @@
-"""The models that `layer`, `training` and `decode` are measured on: the toolkit's own decoder, at equal parameters."""
+"""The models of `layer`, `training` and `decode`: the toolkit's own decoder, at equal parameters."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def standard_config(
         num_attention_heads=heads,
         num_key_value_heads=kv_heads,
         head_dim=head_width,
-        # Any number may be drawn as a token.
+        # Tokens are drawn at random: none is special.
         pad_token_id=None,
         bos_token_id=None,
         eos_token_id=None,
@@ -35,11 +35,11 @@ def standard_config(
 def decoder(
     config: DecoderConfig, kind: str, device: torch.device, dtype: torch.dtype = torch.float32
 ) -> DecoderForCausalLM:
-    """Of this kind of attention, with as many parameters as `config` has, whatever the kind."""
+    """A decoder with this kind of attention and as many parameters as `config` has with standard attention."""
     torch.manual_seed(0)
     with device:
-        made: Any = DecoderForCausalLM(matched(config, kind))
-    return made.to(dtype)
+        model: Any = DecoderForCausalLM(matched(config, kind))
+    return model.to(dtype)
 
 
 def parameters(module: nn.Module) -> int:

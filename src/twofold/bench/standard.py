@@ -1,4 +1,4 @@
-"""The plain attentions of torch, and which of them is the fastest on given tensors: the yardstick."""
+"""Torch's standard attention kernels, and the fastest of them on given tensors, which is the yardstick."""
 
 import statistics
 import warnings
@@ -26,22 +26,22 @@ def attend(kernel: SDPBackend, causal: bool, query: Tensor, key: Tensor, value: 
 
 
 def only(kernel: SDPBackend | None) -> AbstractContextManager:
-    """torch's attention is this kernel's inside; None leaves it to choose."""
+    """A context in which torch's attention uses this kernel alone; None leaves the choice to torch."""
     return nullcontext() if kernel is None else sdpa_kernel(kernel)
 
 
 def serving(causal: bool, query: Tensor, key: Tensor, value: Tensor) -> list[SDPBackend]:
-    """The kernels that take these tensors."""
+    """The kernels that serve these tensors."""
     return [kernel for kernel in STANDARD[query.device.type] if _serves(kernel, causal, query, key, value)]
 
 
 def _serves(kernel: SDPBackend, causal: bool, query: Tensor, key: Tensor, value: Tensor) -> bool:
-    # The math kernel holds all T x T weights: never the fastest where flash serves, and it may not fit.
+    # The math kernel holds all T x T weights: slower than flash on long texts, and perhaps too large.
     if kernel == SDPBackend.MATH and query.shape[2] > 1024:
         return False
     try:
         with warnings.catch_warnings(), torch.no_grad():
-            # torch explains at length why a kernel does not serve.
+            # torch warns why a kernel does not serve.
             warnings.simplefilter("ignore")
             attend(kernel, causal, query, key, value)
     except RuntimeError:
@@ -50,15 +50,15 @@ def _serves(kernel: SDPBackend, causal: bool, query: Tensor, key: Tensor, value:
 
 
 def fastest(causal: bool, query: Tensor, key: Tensor, value: Tensor, *, backward: bool) -> SDPBackend:
-    """Of the kernels that take these tensors, timed alone: forward, or forward and backward."""
-    given = [tensor.detach().requires_grad_(backward) for tensor in (query, key, value)]
+    """The fastest kernel on these tensors: forward, or forward and backward."""
+    inputs = [tensor.detach().requires_grad_(backward) for tensor in (query, key, value)]
     grad = torch.randn_like(query)
 
     def run(kernel: SDPBackend) -> object:
-        out = attend(kernel, causal, *given)
-        return torch.autograd.grad(out, given, grad) if backward else out
+        out = attend(kernel, causal, *inputs)
+        return torch.autograd.grad(out, inputs, grad) if backward else out
 
-    works: dict[str, Work] = {kernel.name: partial(run, kernel) for kernel in serving(causal, *given)}
+    works: dict[str, Work] = {kernel.name: partial(run, kernel) for kernel in serving(causal, *inputs)}
     if not works:
         raise ValueError(f"no standard attention of torch serves {tuple(query.shape)} in {query.dtype}")
     times = times_ms(works, 5, query.device)

@@ -1,7 +1,7 @@
-"""`twofold bench training`: tokens a second of a small decoder, split against standard at equal parameters.
+"""`twofold bench training`: tokens per second of a small decoder, split against standard at equal parameters.
 
-Both are compiled layer by layer, run in mixed precision and are stepped by torch's fused AdamW. On a GPU a whole step
-is captured in a CUDA graph, so that what is compared is the device's work and not Python's.
+Both are compiled layer by layer, in mixed precision, with torch's fused AdamW. On a GPU a whole step is captured in a
+CUDA graph, so that the device's time is compared without that of Python.
 """
 
 import statistics
@@ -38,8 +38,8 @@ def rows_of(
     }
     _verify(works)
     times = times_ms(works, rounds, device)
-    # Tokens a second: the more the better, so standard's time is above the line.
-    found = ratio(times["standard"], times["split"])
+    # A ratio of tokens per second, so standard's time is the numerator.
+    against = ratio(times["standard"], times["split"])
     speeds = {name: batch * tokens / statistics.median(times[name]) * 1e3 for name in times}
     yield {
         "bench": "training",
@@ -58,8 +58,8 @@ def rows_of(
         "standard_tokens_per_s": speeds["standard"],
         "standard_backend": kernel.name.lower(),
         "split_tokens_per_s": speeds["split"],
-        "ratio": found.ratio,
-        "spread": found.spread,
+        "ratio": against.ratio,
+        "spread": against.spread,
         "standard_peak_bytes": peak_bytes(works["standard"], device),
         "peak_bytes": peak_bytes(works["split"], device),
     }
@@ -67,16 +67,16 @@ def rows_of(
 
 def _fastest(model: DecoderForCausalLM, data: Tensor, dtype: str) -> SDPBackend:
     with torch.no_grad(), torch.autocast(data.device.type, DTYPES[dtype], enabled=dtype != "float32"):
-        made = model.model.layers[0].self_attn.project(model.get_input_embeddings()(data))
-    return fastest(True, *(tensor.to(DTYPES[dtype]) for tensor in made[:3]), backward=True)
+        projected = model.model.layers[0].self_attn.project(model.get_input_embeddings()(data))
+    return fastest(True, *(tensor.to(DTYPES[dtype]) for tensor in projected[:3]), backward=True)
 
 
 def _compiled(config: DecoderConfig, kind: str, device: torch.device) -> DecoderForCausalLM:
-    """Layer by layer: all of them share one compiled graph, so compiling takes seconds and not minutes."""
-    made = decoder(config, kind, device)
-    for layer in made.model.layers:
+    """Compiled layer by layer: all layers share one graph, so it takes seconds and not minutes."""
+    model = decoder(config, kind, device)
+    for layer in model.model.layers:
         layer.compile(fullgraph=True, dynamic=False)
-    return made
+    return model
 
 
 def _training(model: DecoderForCausalLM, data: Tensor, dtype: str, kernel: SDPBackend | None = None) -> Step:
@@ -86,7 +86,7 @@ def _training(model: DecoderForCausalLM, data: Tensor, dtype: str, kernel: SDPBa
     def step() -> Tensor:
         with only(kernel):
             optimiser.zero_grad(set_to_none=True)
-            # A cache of casts does not survive the capture of a CUDA graph.
+            # Autocast's cache of casts cannot be used under CUDA graph capture.
             with torch.autocast(data.device.type, DTYPES[dtype], enabled=dtype != "float32", cache_enabled=False):
                 loss = model(data, labels=data, use_cache=False).loss
             loss.backward()
@@ -97,7 +97,7 @@ def _training(model: DecoderForCausalLM, data: Tensor, dtype: str, kernel: SDPBa
 
 
 def _verify(works: dict[str, Step]) -> None:
-    """Every contender must learn: three steps on one batch lower its loss."""
+    """Raise unless three steps on one batch lower each contender's loss."""
     for name, step in works.items():
         losses = [float(step()) for _ in range(4)]
         if not losses[-1] < losses[0]:

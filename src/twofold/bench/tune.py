@@ -9,9 +9,9 @@ Key = tuple[str, str, str, bool, int]  # the first five fields of a line
 
 
 def lines_of(rows: list[dict], device: str) -> list[Line]:
-    """For every (dtype, causal, head width) the fastest backend at each length, forward + backward.
+    """For every (dtype, causal, head width), the fastest backend at each length, forward + backward.
 
-    With several head groupings at a length the mean of their ratios to standard attention decides.
+    If a length was measured with several groupings of heads, the mean of their ratios to standard attention decides.
     """
     ratios: dict[Key, dict[int, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for row in rows:
@@ -30,11 +30,11 @@ def lines_of(rows: list[dict], device: str) -> list[Line]:
 
 
 def merged(old: list[Line], new: list[Line]) -> list[Line]:
-    """All lines; where both have measured a length, the new ones count."""
+    """The lines of both; a length in both takes the new backend."""
     lengths: dict[Key, dict[int, str]] = defaultdict(dict)
     for line in (*old, *new):
         lengths[line[:5]].update(zip(line.tokens, line.backends, strict=True))
     return [
-        Line(*line, tuple(sorted(found)), tuple(found[length] for length in sorted(found)))
-        for line, found in sorted(lengths.items())
+        Line(*line, tuple(sorted(backends)), tuple(backends[length] for length in sorted(backends)))
+        for line, backends in sorted(lengths.items())
     ]

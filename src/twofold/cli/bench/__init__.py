@@ -7,9 +7,9 @@ from twofold.cli import say
 
 BENCHES = {
     "attention": "the attention function alone",
-    "layer": "one compiled transformer layer, at equal parameters",
-    "training": "tokens a second of training a small decoder, at equal parameters",
-    "decode": "tokens a second of generation with a cache, at equal parameters",
+    "layer": "one compiled transformer layer, equal parameters",
+    "training": "tokens per second of training a small decoder, equal parameters",
+    "decode": "tokens per second of generation over a cache, equal parameters",
 }
 
 

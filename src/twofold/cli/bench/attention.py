@@ -16,7 +16,7 @@ from twofold.bench.attention import Case, explain, rows_of
 from twofold.bench.tune import lines_of, merged
 from twofold.cli import say
 from twofold.cli.arguments import parse
-from twofold.cli.bench.results import BenchOptions, check_file, measure, positive, some, times_table
+from twofold.cli.bench.results import BenchOptions, check_file, check_named, check_positive, measure, times_table
 from twofold.kernels.choices import BACKENDS, LINES, write
 
 # batch, query heads, key/value heads, tokens, head width
@@ -40,7 +40,8 @@ class Attention(BenchOptions):
     """Measure split attention against the fastest standard attention of this machine.
 
     Every combination of the lists is measured, forward alone and forward with backward. A ratio is the split's time
-    divided by the standard's, both taken in turn in the same run.
+    divided by the standard's in the same run. On a GPU "ratio" is the device's time, and "eager" the wall time of calls
+    from Python, with the launching of kernels.
     """
 
     tokens: tuple[int, ...] = (1024, 4096)
@@ -49,23 +50,25 @@ class Attention(BenchOptions):
     """Sequences B."""
     patterns: tuple[Literal["causal", "full"], ...] = ("causal", "full")
     """Who sees whom."""
-    backends: tuple[Literal["reference", "columns", "dense", "shifted", "triton"], ...] = (
+    backends: tuple[Literal["reference", "columns", "dense", "shifted", "triton", "flex"], ...] = (
         "shifted",
         "dense",
         "columns",
+        "flex",
     )
-    """Backends to measure, besides the one that `auto` takes; one that cannot serve a case is left out."""
+    """Backends to measure, besides the one that `auto` takes; one that cannot serve a case is left out. flex: PyTorch's
+    FlexAttention, compiled, on GPUs."""
     suite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Measure the shapes of the GPU results, 256 to 16384 tokens, whatever --tokens, --batch and --heads say."""
     explain: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Measure nothing; say which backend `auto` takes for each case, and why."""
+    """Measure nothing; print which backend `auto` takes for each case, and why."""
     tune: Path | None = None
-    """Write the table that `auto` chooses by, with what is measured now, to this file. TWOFOLD_CHOICES=FILE uses it."""
+    """Write the table that `auto` chooses by, updated by this run, to this file. TWOFOLD_CHOICES=FILE uses it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(tokens=self.tokens, batch=(self.batch,))
-        some(patterns=self.patterns)
+        check_positive(tokens=self.tokens, batch=(self.batch,))
+        check_named(patterns=self.patterns)
         if self.tune is not None and "split_kv" not in self.kinds:
             raise ValueError(f"kinds must hold split_kv, which --tune compares, got {', '.join(self.kinds)}")
         check_file("tune", self.tune)
@@ -97,27 +100,28 @@ def run(words: Sequence[str]) -> int:
     chosen = parse(Attention, words, "twofold bench attention")
     if chosen.explain:
         return _explain(chosen)
-    # A table must have compared everything it chooses between.
+    # --tune compares every backend that the table may name.
     backends = [*chosen.backends, *(BACKENDS if chosen.tune is not None else ())]
+    left_out: list[str] = []
     works = [
         (
             f"T={case.tokens} {'causal' if case.causal else 'full'} {case.kind}",
-            partial(rows_of, case, rounds=chosen.rounds, backends=backends),
+            partial(rows_of, case, rounds=chosen.rounds, backends=backends, left_out=left_out.append),
         )
         for case in chosen.cases()
     ]
-    found = measure(chosen, works, times_table)
+    results = measure(chosen, works, times_table, left_out)
     if chosen.tune is not None:
-        write(chosen.tune, merged(LINES, lines_of(found["rows"], chosen.device)))
+        write(chosen.tune, merged(LINES, lines_of(results["rows"], chosen.device)))
     return 0
 
 
 def _explain(chosen: Attention) -> int:
-    found = [{**_shape(case), "choice": explain(case)} for case in chosen.cases()]
+    rows = [{**_shape(case), "choice": explain(case)} for case in chosen.cases()]
     if chosen.json:
-        sys.stdout.write(json.dumps(found, indent=2) + "\n")
+        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
         return 0
-    for row in found:
+    for row in rows:
         pattern = "causal" if row["causal"] else "full"
         say(f"{row['kind']} {pattern} T={row['T']} {row['dtype']} -> {row['choice']}")
     return 0

@@ -11,30 +11,30 @@ import torch
 from twofold.bench.decode import rows_of
 from twofold.bench.models import standard_config
 from twofold.cli.arguments import parse
-from twofold.cli.bench.results import BenchOptions, measure, positive, speeds_table
+from twofold.cli.bench.results import BenchOptions, check_positive, measure, speeds_table
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decode(BenchOptions):
-    """Measure how many tokens a second a small decoder generates with a cache, split against standard.
+    """Measure how many tokens per second a small decoder generates with a cache, split against standard.
 
-    Parameters are equal and the cache, a static one of transformers', is the same. Standard is the faster of two: run
-    as the split one is, or by the fastest of torch's attentions, without a mask. The GPU results use --device cuda
+    Parameters and the cache, a static one of transformers, are equal. Standard is the faster of two: run as the split
+    model is, or by torch's fastest attention without a mask. The GPU results use --device cuda
     --dtype bfloat16 --layers 12 --heads 12 --context 1024 4096 32768, with --batch 1 and with --batch 32.
     """
 
     layers: int = 2
     """Transformer layers."""
     batch: tuple[int, ...] = (1,)
-    """Sequences B that are generated at once."""
+    """Sequences B generated at once."""
     context: tuple[int, ...] = (256,)
-    """Tokens that are in the cache already."""
+    """Tokens already in the cache."""
     vocabulary: int = 32_768
     """Different tokens."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(layers=(self.layers,), batch=self.batch, context=self.context, vocabulary=(self.vocabulary,))
+        check_positive(layers=(self.layers,), batch=self.batch, context=self.context, vocabulary=(self.vocabulary,))
 
 
 def run(words: Sequence[str]) -> int:

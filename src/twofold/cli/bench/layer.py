@@ -13,7 +13,7 @@ from twofold.bench.layer import LayerCase, rows_of
 from twofold.bench.models import standard_config
 from twofold.cli.arguments import parse
 from twofold.cli.bench.attention import SUITE
-from twofold.cli.bench.results import BenchOptions, measure, positive, some, times_table
+from twofold.cli.bench.results import BenchOptions, check_named, check_positive, measure, times_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +36,8 @@ class Layer(BenchOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(tokens=self.tokens, batch=(self.batch,))
-        some(patterns=self.patterns)
+        check_positive(tokens=self.tokens, batch=(self.batch,))
+        check_named(patterns=self.patterns)
 
     def cases(self) -> list[LayerCase]:
         shapes = [(self.batch, self.heads, self.key_heads, tokens, self.head_width) for tokens in self.tokens]

@@ -1,4 +1,4 @@
-"""What the benches share: a bar while they measure, a results file, JSON or a table."""
+"""What the benches share: options, a progress bar, a results file, and JSON or a table as output."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ class BenchOptions:
     device: Literal["cpu", "cuda"] = "cpu"
     """Where to run."""
     rounds: int = 10
-    """How often everything is timed; the median is reported."""
+    """How often each contender is timed; the median is reported."""
     out: Path | None = None
     """Write machine and rows to this JSON file."""
     json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
@@ -50,8 +50,8 @@ class BenchOptions:
         if self.device == "cuda" and not torch.cuda.is_available():
             raise ValueError("device cuda was asked for, but torch finds no GPU here")
         check_file("out", self.out)
-        some(kinds=self.kinds)
-        positive(heads=(self.heads,), head_width=(self.head_width,))
+        check_named(kinds=self.kinds)
+        check_positive(heads=(self.heads,), head_width=(self.head_width,))
         if self.key_heads < 1 or self.heads % self.key_heads:
             raise ValueError(f"kv-heads must divide heads {self.heads}, got {self.key_heads}")
 
@@ -62,28 +62,34 @@ class BenchOptions:
 
 
 def check_file(name: str, path: Path | None) -> None:
-    """Before hours are spent on what cannot be written."""
+    """Checked before measuring, which may take hours: ValueError unless this file can be written."""
     if path is not None and (path.is_dir() or not path.parent.is_dir()):
         raise ValueError(f"{name} must be a file in an existing folder, got {path}")
 
 
-def some(**names: tuple[str, ...]) -> None:
-    """Without any there would be nothing to measure."""
-    for name, given in names.items():
-        if not given:
+def check_named(**options: tuple[str, ...]) -> None:
+    """ValueError for an option without any value: there would be nothing to measure."""
+    for name, values in options.items():
+        if not values:
             raise ValueError(f"{name} must name at least one, got none")
 
 
-def positive(**numbers: tuple[int, ...]) -> None:
-    for name, given in numbers.items():
-        if not given or min(given) < 1:
-            raise ValueError(f"{name} must be at least 1, got {', '.join(map(str, given)) or 'none'}")
+def check_positive(**options: tuple[int, ...]) -> None:
+    for name, numbers in options.items():
+        if not numbers or min(numbers) < 1:
+            raise ValueError(f"{name} must be at least 1, got {', '.join(map(str, numbers)) or 'none'}")
 
 
 def measure(
-    chosen: BenchOptions, works: Sequence[tuple[str, Callable[[], Rows]]], show: Callable[[Iterable[dict]], Table]
+    chosen: BenchOptions,
+    works: Sequence[tuple[str, Callable[[], Rows]]],
+    show: Callable[[Iterable[dict]], Table],
+    left_out: Sequence[str] = (),
 ) -> dict:
-    """Run every (name, work) under a bar; write and print what they found."""
+    """Run every (name, work) under a progress bar; write and print the rows.
+
+    left_out: what the works could not measure and why, filled by them; printed to stderr.
+    """
     rows: list[dict] = []
     columns = (*Progress.get_default_columns(), TimeElapsedColumn(), TextColumn("{task.fields[now]}"))
     results = {"machine": machine(torch.device(chosen.device)), "rows": rows}
@@ -99,7 +105,7 @@ def measure(
                     raise ValueError(f"out of memory at {name}: {error}") from None
                 progress.advance(task)
     finally:
-        # Whatever stops it, what was measured is kept.
+        # The rows so far are kept whatever stops it.
         if chosen.out is not None and rows:
             write_whole(chosen.out, json.dumps(results, indent=1) + "\n")
     if chosen.json:
@@ -109,25 +115,30 @@ def measure(
         where = results["machine"]
         shown.title = f"{where['gpu'] or where['cpu']}, {where['threads']} threads, torch {where['torch']}"
         Console().print(shown)
+    for reason in dict.fromkeys(left_out):
+        sys.stderr.write(f"twofold: {reason}\n")
     return results
 
 
 def table(caption: str, *columns: str) -> Table:
-    """Columns in capitals or of numbers stand right; words after a "-" stand left."""
-    made = Table(caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    """An empty table; columns whose names begin with "-" are aligned left, the others right."""
+    empty = Table(caption=caption, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for name in columns:
-        made.add_column(name.lstrip("-"), justify="left" if name.startswith("-") else "right", no_wrap=True)
-    return made
+        empty.add_column(name.lstrip("-"), justify="left" if name.startswith("-") else "right", no_wrap=True)
+    return empty
 
 
 def times_table(rows: Iterable[dict]) -> Table:
-    """Of attention and of layers: milliseconds."""
-    made = table(
-        "milliseconds. ratio: split / standard, ± distance between quartiles. MB: split's peak. *: what auto takes.",
-        "T", "-pattern", "-kind", "-pass", "-backend", "standard", "split", "ratio", "MB",
-    )  # fmt: skip
+    """Milliseconds of attention or layers; with a column of eager ratios where they differ from the device's."""
+    rows = list(rows)
+    has_eager = any("gpu" in row and "eager_ratio" in row for row in rows)
+    caption = (
+        "milliseconds. ratio: split / standard, ± distance between quartiles. MB: split's peak. *: what auto takes."
+    )
+    columns = ["T", "-pattern", "-kind", "-pass", "-backend", "standard", "split", "ratio", "MB"]
+    times = table(caption, *columns, *(["eager"] if has_eager else []))
     for row in rows:
-        made.add_row(
+        times.add_row(
             str(row["T"]) if row["H"] == row["Hkv"] else f"{row['T']} {row['H']}:{row['Hkv']}",
             "causal" if row["causal"] else "full",
             row["kind"],
@@ -137,20 +148,21 @@ def times_table(rows: Iterable[dict]) -> Table:
             f"{row['split_ms']:.2f}",
             f"{row['ratio']:.2f} ±{row['spread']:.2f}",
             f"{row['peak_bytes'] / 1e6:.0f}",
+            *([f"{row['eager_ratio']:.2f} ±{row['eager_spread']:.2f}"] if has_eager else []),
         )
-    return made
+    return times
 
 
 def speeds_table(rows: Iterable[dict], fields: tuple[str, ...]) -> Table:
-    """Of training and generation: tokens a second."""
-    caption = "tokens a second. ratio: split / standard, ± distance between quartiles."
-    made = table(caption, *fields, "-kind", "standard", "split", "ratio")
+    """Tokens per second of training or generation."""
+    caption = "tokens per second. ratio: split / standard, ± distance between quartiles."
+    speeds = table(caption, *fields, "-kind", "standard", "split", "ratio")
     for row in rows:
-        made.add_row(
+        speeds.add_row(
             *(str(row[field]) for field in fields),
             row["kind"],
             f"{row['standard_tokens_per_s']:,.0f}",
             f"{row['split_tokens_per_s']:,.0f}",
             f"{row['ratio']:.3f} ±{row['spread']:.3f}",
         )
-    return made
+    return speeds

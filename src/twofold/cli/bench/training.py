@@ -10,12 +10,12 @@ import torch
 from twofold.bench.models import standard_config
 from twofold.bench.training import rows_of
 from twofold.cli.arguments import parse
-from twofold.cli.bench.results import BenchOptions, measure, positive, speeds_table
+from twofold.cli.bench.results import BenchOptions, check_positive, measure, speeds_table
 
 
 @dataclass(frozen=True, kw_only=True)
 class Training(BenchOptions):
-    """Measure how many tokens a second a small decoder trains on, split against standard at equal parameters.
+    """Measure how many tokens per second a small decoder trains on, split against standard at equal parameters.
 
     Forward, backward and AdamW, compiled, in mixed precision unless --dtype is float32. The GPU results use
     --device cuda --dtype bfloat16 --layers 12 --heads 12 --tokens 1024 --batch 16.
@@ -32,7 +32,7 @@ class Training(BenchOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(layers=(self.layers,), batch=(self.batch,))
+        check_positive(layers=(self.layers,), batch=(self.batch,))
         if self.dtype not in ("float32", "bfloat16"):
             raise ValueError(f"dtype must be float32 or, for mixed precision, bfloat16, got {self.dtype}")
         if self.tokens < 2 or self.vocabulary < 2:
