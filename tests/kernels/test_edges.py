@@ -188,6 +188,32 @@ def test_nan_is_not_swallowed():
         assert out[0, 0, :3].isfinite().all()
 
 
+@pytest.mark.parametrize("tokens", [6, 100])
+@pytest.mark.parametrize("backend", ["auto", *PORTABLE])
+def test_nan_stays_in_its_sequence_and_head(backend, tokens):
+    mask = torch.rand(2, 1, 1, tokens) > 0.3
+    for spoiled in range(1, 5):
+        inputs = five(T=tokens)
+        inputs[spoiled][0, 1, 2] = math.nan
+        for options in ({}, {"is_causal": True}, {"attn_mask": mask}, {"window": 1}):
+            out = split_attention(*inputs, backend=backend, **options)
+            assert out[0, 0].isfinite().all()
+            assert out[1].isfinite().all()
+
+
+@pytest.mark.parametrize("tokens", [6, 100])
+@pytest.mark.parametrize("backend", ["reference", "dense", "shifted"])
+def test_nan_in_an_own_pair_stays_in_its_row(backend, tokens):
+    others = torch.arange(tokens) != 2
+    for spoiled in (3, 4):
+        inputs = five(T=tokens)
+        inputs[spoiled][:, :, 2] = math.nan
+        for options in ({}, {"is_causal": True}, {"window": 1}):
+            out = split_attention(*inputs, backend=backend, **options)
+            assert out[:, :, 2].isnan().all()
+            assert out[:, :, others].isfinite().all()
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_shifted_memory_is_linear(causal):
     """T = 8192, one head, D = 16: a T x T matrix of float32 would be 268 MB."""

@@ -62,6 +62,10 @@ def split_attention(
     Without both it is torch's `scaled_dot_product_attention`, except that tensors are 4-D, `is_causal` is aligned to
     the last keys and combines with a mask, and a row that may see nothing gives 0.
 
+    Masks hide finite entries only. As in torch's own attention, a NaN or infinity in a key or value can reach queries
+    of its sequence and head that may not see it, because 0 * NaN is NaN where weights meet values; on short texts one
+    in self_key or self_value as well. No backend mixes sequences or heads. So fill padding with finite numbers.
+
     Args:
         query: (B, Hq, T, D).
         key: (B, Hkv, S, D), S >= T; query i owns slot S - T + i. S < T only for plain cross-attention.
