@@ -62,8 +62,16 @@ def assert_within(ours, yardstick, exact, dtype, factor):
 
 @pytest.mark.usefixtures("poisoned")
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
-@pytest.mark.parametrize("tokens", [1, 2, 63, 111, 129])
-@pytest.mark.parametrize("layout", ["plain", "projected", "strided", "odd", "transposed"])
+@pytest.mark.parametrize(
+    ("tokens", "layout"),
+    [
+        (63, "plain"),
+        (63, "strided"),
+        (63, "odd"),
+        (63, "transposed"),
+        *((n, "projected") for n in (1, 2, 63, 111, 129)),
+    ],
+)
 @pytest.mark.parametrize("backend", FAST)
 def test_matches_the_reference_in_float64(backend, layout, tokens, causal):
     inputs = tensors(2, 4, 2, tokens, tokens, 8, layout=layout)
@@ -79,22 +87,23 @@ def serves(backend, device, dtype):
     return not (device == "cuda" and backend == Backend.SHIFTED and dtype == torch.float32)
 
 
-@pytest.mark.parametrize("backend", ["auto", *FAST])
-@pytest.mark.parametrize("layout", ["plain", "projected"])
-@pytest.mark.parametrize("tokens", [1, 16, 40, 100])
+@pytest.mark.parametrize(
+    ("backend", "tokens"),
+    [("auto", 1), ("auto", 16), ("auto", 40), ("auto", 100), ("columns", 16), ("dense", 16), ("shifted", 100)],
+)
 @pytest.mark.parametrize("mask", [None, "bool", "float", "empty rows"])
 @pytest.mark.parametrize("causal", [False, True])
-def test_without_gradients_the_answer_is_the_same(backend, layout, tokens, mask, causal):
-    """Where nothing is learned, other ways may be taken."""
-    inputs = tensors(2, 4, 2, tokens, tokens, 8, torch.float32, layout=layout)
+def test_without_gradients_the_answer_is_the_same(backend, tokens, mask, causal):
+    """Without gradients "auto" may choose another backend, and a backend other operations."""
+    inputs = tensors(2, 4, 2, tokens, tokens, 8, torch.float32, layout="projected")
     masks = {
         "bool": torch.rand(2, 1, tokens, tokens) > 0.3,
         "float": torch.randn(1, 4, tokens, tokens),
         "empty rows": (torch.arange(tokens) < tokens // 2)[:, None].expand(tokens, tokens),
     }
     options = {"attn_mask": masks.get(mask), "is_causal": causal, "enable_gqa": True}
-    exact = split_attention(*(one.double() for one in inputs), backend="reference", **options)
-    learned = split_attention(*(one.requires_grad_() for one in inputs), backend=backend, **options)
+    exact = split_attention(*(tensor.double() for tensor in inputs), backend="reference", **options)
+    learned = split_attention(*(tensor.requires_grad_() for tensor in inputs), backend=backend, **options)
     for mode in (torch.no_grad, torch.inference_mode):
         with mode():
             found = split_attention(*inputs, backend=backend, **options)
@@ -137,6 +146,8 @@ def test_a_fake_tensor_is_not_kept(tokens):
 @pytest.mark.usefixtures("poisoned")
 class TestErrorBudget:
     SHAPE = (2, 4, 4, 129, 129, 32)
+    # cuDNN's layouts matter; the CPU's are compared in float64 above.
+    LAYOUTS = ("projected", "plain") if torch.cuda.is_available() else ("projected",)
 
     @pytest.mark.parametrize("backend", PORTABLE)
     def test_tied_pairs_err_like_torchs_own_attention(self, backend, device, causal, dtype, sharpness):
@@ -153,7 +164,7 @@ class TestErrorBudget:
         assert_within(ours, library, exact, dtype, 3.0 if device == "cuda" and dtype == torch.float32 else 1.5)
 
     @pytest.mark.parametrize("backend", [Backend.DENSE, Backend.SHIFTED, Backend.REFERENCE])
-    @pytest.mark.parametrize("layout", ["projected", "plain"])
+    @pytest.mark.parametrize("layout", LAYOUTS)
     def test_split_pairs_err_like_columns(self, layout, backend, device, causal, dtype, sharpness):
         if not serves(backend, device, dtype):
             pytest.skip("torch has no float32 flash attention on a GPU")
@@ -185,11 +196,10 @@ MASKS = {
 @pytest.mark.parametrize("mask", [None, *MASKS])
 @pytest.mark.parametrize("backend", FAST)
 def test_options_combine(backend, mask):
-    """Every mask with every combination of causal, window, segments, more keys than queries and grouped heads."""
+    """Causal, window, segments, more keys than queries, grouped heads: each mask with a fifth of their combinations."""
     B, Hkv = 2, 2
-    for T, extra, groups, causal, window, packed in itertools.product(
-        (1, 5, 33), (0, 3), (1, 2), (False, True), (None, 0, 2, 100), (False, True)
-    ):
+    combinations = [*itertools.product((1, 5, 33), (0, 3), (1, 2), (False, True), (None, 0, 2, 100), (False, True))]
+    for T, extra, groups, causal, window, packed in combinations[[None, *MASKS].index(mask) % 5 :: 5]:
         if packed and extra:
             continue
         S, Hq = T + extra, Hkv * groups

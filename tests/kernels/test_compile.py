@@ -32,8 +32,17 @@ def _fresh_compiler():
 
 
 @pytest.mark.usefixtures("_fresh_compiler")
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("backend", ["auto", *PORTABLE])
+@pytest.mark.parametrize(
+    ("backend", "options"),
+    [
+        *(("shifted", options) for options in OPTIONS),
+        *(("dense", options) for options in OPTIONS),
+        ("columns", "causal"),
+        ("columns", "padded"),
+        ("reference", "window"),
+        ("auto", "full"),
+    ],
+)
 def test_compile_keeps_one_graph(backend, options):
     inputs = five()
 
@@ -62,7 +71,7 @@ def test_compile_takes_one_tensor_for_all(tokens):
 
 @pytest.mark.usefixtures("_fresh_compiler")
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
-@pytest.mark.parametrize("tokens", [9, 100, 800])
+@pytest.mark.parametrize("tokens", [9, 800])
 def test_compile_of_transformed_calls(tokens):
     q, k, v, own_k, own_v = (one.detach() for one in five(T=tokens))
 
@@ -75,8 +84,7 @@ def test_compile_of_transformed_calls(tokens):
 
 @pytest.mark.needs("g++")
 @pytest.mark.usefixtures("_fresh_compiler")
-@pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("lengths", [(9, 14), (100, 120)])
+@pytest.mark.parametrize(("lengths", "dynamic"), [((9, 14), False), ((100, 120), True)])
 def test_compile_to_machine_code(lengths, dynamic):
     def loss(*tensors):
         return split_attention(*tensors, is_causal=True).square().sum()
@@ -191,7 +199,7 @@ def test_activation_checkpointing_changes_nothing(backend, reentrant):
 
 
 @pytest.mark.usefixtures("_fresh_compiler")
-@pytest.mark.parametrize("changed", range(5))
+@pytest.mark.parametrize("changed", [0, 2, 4])
 def test_what_changes_in_place_after_a_compiled_call_changes_no_gradient(changed):
     inputs = five()
 

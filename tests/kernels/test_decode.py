@@ -28,7 +28,7 @@ def check(B, Hq, Hkv, D, length, *, capacity, mask=None, is_counted=False):
 
 
 @pytest.mark.parametrize(("B", "Hq", "Hkv", "D"), [(1, 1, 1, 16), (2, 4, 2, 24), (3, 8, 1, 64), (2, 3, 3, 128)])
-@pytest.mark.parametrize(("length", "columns"), [(0, 64), (64, 64), (65, 64), (200, 64), (1, 128), (300, 128)])
+@pytest.mark.parametrize(("length", "columns"), [(64, 64), (65, 64), (1, 128), (300, 128)])
 @pytest.mark.usefixtures("poisoned")
 def test_shapes_and_borders_of_the_shares(B, Hq, Hkv, D, length, columns, monkeypatch):
     monkeypatch.setattr("twofold.kernels.triton.decode.cut", lambda length, *_: (length // 64 + 1, columns))
@@ -37,7 +37,7 @@ def test_shapes_and_borders_of_the_shares(B, Hq, Hkv, D, length, columns, monkey
 
 @pytest.mark.parametrize("is_counted", [False, True])
 @pytest.mark.parametrize("masked", [None, "all", "left", "everything", "self"])
-@pytest.mark.parametrize("length", [0, 1, 64, 130])
+@pytest.mark.parametrize("length", [0, 64, 130])
 @pytest.mark.usefixtures("poisoned")
 def test_masks_and_a_length_on_the_device(is_counted, masked, length, monkeypatch):
     """Left padding, a token that may not see itself, one that may see nothing."""

@@ -8,8 +8,7 @@ from twofold.kernels import products as multiplying
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-@pytest.mark.parametrize("tokens", [(1, 1), (3, 2), (64, 1), (2, 3, 5)], ids=str)
-@pytest.mark.parametrize("depth", [1, 24, 256, 300])
+@pytest.mark.parametrize(("tokens", "depth"), [((1, 1), 256), ((3, 2), 300), ((64, 1), 24), ((2, 3, 5), 1)], ids=str)
 @pytest.mark.parametrize("widths", [(7,), (32, 16, 16), (48, 16, 16, 20, 33)], ids=str)
 @pytest.mark.parametrize("bias", [False, True], ids=["no bias", "bias"])
 @pytest.mark.usefixtures("poisoned")

@@ -28,14 +28,23 @@ def heads(B, H, T, D, dtype, layout):
 
 
 SIZES = [(2, 4, 2, 5, 16), (1, 1, 1, 1, 2), (3, 2, 2, 37, 24), (1, 3, 3, 3, 256)]
-# So many tokens that one program goes through several heads: once, since the interpreter is slow.
-LARGE = (2, 5, 1, 700, 64)
-CASES = [*itertools.product(SIZES, ["projection", "part", "dense"], [True, False], [True, False])]
+LAYOUTS = ["projection", "part", "dense"]
+# (split, norm): each layout meets all combinations, and each size three.
+FLAGS = [*itertools.product([True, False], [True, False])]
+CASES = [
+    (layout, sizes, *FLAGS[(row + column) % 4])
+    for row, layout in enumerate(LAYOUTS)
+    for column, sizes in enumerate(SIZES)
+]
 
 
-@pytest.mark.parametrize(("sizes", "layout", "split", "norm"), [*CASES, (LARGE, "part", True, True)])
+@pytest.mark.parametrize("many", [64, 1])
+@pytest.mark.parametrize(("layout", "sizes", "split", "norm"), CASES)
 @pytest.mark.usefixtures("poisoned")
-def test_values_and_gradients_are_the_formulas(sizes, layout, split, norm):
+def test_values_and_gradients_are_the_formulas(sizes, layout, split, norm, many, monkeypatch):
+    """many: from how many programs on one program loops over several heads."""
+    pytest.importorskip("triton")
+    monkeypatch.setattr("twofold.kernels.triton.qk_norm_rotary.MANY", many)
     (B, Hq, Hkv, T, D), dtype = sizes, torch.float32
     tensors = [heads(B, h, T, D, dtype, layout).requires_grad_() for h in (Hq, Hkv, Hkv)[: 2 + split]]
     gains = [torch.randn(D, device=DEVICE).requires_grad_() for _ in range(2)] if norm else []
