@@ -7,6 +7,7 @@ import pytest
 from twofold.data.examples import Labelled, Slot, Splits, Tagged, Utterance
 from twofold.data.files import DataError
 from twofold.data.goal_files import read_goals
+from twofold.data.grammar import seeded
 from twofold.data.importers.formats import ENDINGS, FORMATS, format_of, import_data, split_of_name
 from twofold.data.overview import understand, written
 from twofold.data.readers import read_labelled, read_tagged
@@ -323,6 +324,48 @@ def test_what_is_of_no_other_tool(tmp_path):
     for content in ("", "text\n", '{"text": "a"}\n', "a\tO\nb\tO\n", "so good\tjoy\n", "\x00\xff{[", "# a\n"):
         for ending in set(ENDINGS) - {".csv"}:
             assert format_of(put(tmp_path / f"a{ending}", content)) is None
+
+
+SAMPLES = {
+    "a.yml": RASA,
+    "a.md": RASA_MARKDOWN,
+    "rasa.json": json.dumps(RASA_JSON),
+    "snips.yaml": SNIPS,
+    "snips.json": json.dumps({"add": [{"data": PIECES}]}),
+    "a.ini": RHASSPY,
+    "a.conll": CONLL,
+    "a.conllu": CONLLU,
+    "a.csv": 'text,intent,split\n"fly, please",go,train\nstop,oos,dev\n',
+    "a.jsonl": '{"text": "fly to Rome", "goal": "go", "slots": [{"name": "to", "value": "Rome"}]}\n',
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_broken_files_end_in_one_line(tmp_path, name):
+    """Files with pieces left out, repeated, moved and characters put in: read, or refused in a short line."""
+    rng = seeded("broken", name)
+    for _ in range(60):
+        content = SAMPLES[name]
+        for _ in range(rng.randrange(1, 5)):
+            start = rng.randrange(len(content) + 1)
+            end = start + rng.randrange(12)
+            piece = rng.choice(["", content[start:end] * 9, rng.choice("[](){}|<>:\"',-\n\t &*!$\x00\ufeff")])
+            content = content[:start] + piece + content[end:]
+        try:
+            understand(put(tmp_path / name, content))
+        except DataError as error:
+            message = str(error)
+            assert str(tmp_path / name) in message
+            assert "\n" not in message
+            assert len(message) < len(str(tmp_path)) + 400
+
+
+def test_aliases_of_aliases(tmp_path):
+    """Lists of lists by reference, which would be 10^9 entries if they were copied."""
+    rows = [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 10)]
+    content = "l0: &l0 [a]\n" + "\n".join(rows) + "\nnlu: *l9\n"
+    with pytest.raises(DataError, match=r"a\.yml:9: expected a mapping"):
+        read_goals(put(tmp_path / "a.yml", content))
 
 
 def test_names_of_formats_differ():
