@@ -241,9 +241,10 @@ def test_ctrl_c_ends_it_with_130_and_it_goes_on(whole, data, tmp_path, capsys):
     assert 1 <= runs(out) < 8
 
 
-def test_killed_again_and_again_it_ends_with_the_same_records(whole, data, tmp_path):
+@pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.long)])
+def test_killed_again_and_again_it_ends_with_the_same_records(kills, whole, data, tmp_path):
     out = tmp_path / "lab"
-    codes, _ = forked("kill", 5, words(data, out, "--json"))
+    codes, _ = forked("kill", kills, words(data, out, "--json"))
     assert set(codes) <= {-signal.SIGKILL, 0}
     assert codes[0] == -signal.SIGKILL
     assert main(words(data, out, "--json")) == 0

@@ -85,6 +85,7 @@ def test_two_processes_have_the_losses_of_one(how, data, alone, tmp_path):
     assert [line["tokens"] for line in tiny.curve(out)] == [line["tokens"] for line in tiny.curve(alone)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("task", "options"),
     [

@@ -59,18 +59,19 @@ def remove(path):
 @pytest.mark.parametrize("damage", [cut, empty, flip, lengthen, remove])
 @pytest.mark.parametrize("name", [*FILES, "manifest.json"])
 def test_the_one_before_is_used(name, damage, crashed, tmp_path):
-    shutil.copytree(crashed / "crashed", tmp_path, dirs_exist_ok=True)
-    newest = tmp_path / "checkpoints" / "step-000000008"
-    assert sorted(path.name for path in newest.iterdir()) == sorted([*FILES, "manifest.json"])
-    damage(newest / name)
+    newest = checkpoint_with(damage, name, crashed, tmp_path)
     if (name, damage) == ("manifest.json", lengthen):
         # JSON with a NUL after it is no JSON.
         assert why_damaged(newest) == "its manifest.json cannot be read (JSONDecodeError)"
+    assert name in assert_the_one_before_is_read(newest)
+
+
+def test_a_run_goes_on_from_it_to_the_same_end(crashed, tmp_path):
+    shutil.copytree(crashed / "crashed", tmp_path, dirs_exist_ok=True)
+    cut(tmp_path / "checkpoints" / "step-000000008" / "optimizer.safetensors")
     watcher = At(0, crash)
     tiny.train(tmp_path, resume=True, progress=watcher, **OPTIONS)
     (note,) = watcher.notes
-    assert note.startswith("step-000000008 is damaged (")
-    assert name in note
     assert note.endswith("removed, the one before it is used")
     assert tiny.equal(tiny.weights(tmp_path), tiny.weights(crashed / "whole"))
     assert tiny.curve(tmp_path) == tiny.curve(crashed / "whole")
@@ -163,8 +164,10 @@ def assert_the_one_before_is_read(newest):
     content, tensors = checkpoints.newest_whole(newest.parent, notes.append, read_saved)
     assert content["state"]["step"] == 7
     assert set(tensors) == {"model", "optimizer", "random", "best"}
-    assert [note.startswith("step-000000008 is damaged (") for note in notes] == [True]
     assert not os.path.lexists(newest)
+    (note,) = notes
+    assert note.startswith("step-000000008 is damaged (")
+    return note
 
 
 def test_when_all_are_damaged_nothing_is_thrown_away(crashed, tmp_path):
