@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and what libraries say of a disk as the OSErrors that it stands for."""
+"""Files that are whole or absent, locks, and errors of a disk as OSErrors that name the file."""
 
 import os
 import re
@@ -21,9 +21,9 @@ def flush(path: Path) -> None:
 
 
 def taken(path: Path, *, wait: bool) -> int | None:
-    """A handle of the file, which is this process's alone until it is closed; None where another has it.
+    """A handle that locks the file for this process until it is closed; None where another process has it.
 
-    The kernel lets go however the process ends: no lock outlives its holder.
+    The kernel releases the lock however the process ends.
     """
     try:
         import fcntl
@@ -41,18 +41,18 @@ def taken(path: Path, *, wait: bool) -> int | None:
 
 
 def naming(error: OSError, path: Path) -> OSError:
-    """The error with the name of the file that was to be written: the system names a temporary one, or none."""
+    """The error with the name of the file that was to be written; the system names a temporary file, or none."""
     return OSError(error.errno, error.strerror, str(path))
 
 
 def is_aside(path: Path) -> bool:
-    """Whether it is what a killed writer left."""
+    """Whether it is what a killed `write_whole` left."""
     return re.fullmatch(r"\.[0-9a-f]{8}-.+", path.name) is not None
 
 
 @contextmanager
 def system_errors(path: Path | None = None) -> Generator[None]:
-    """safetensors and tokenizers tell a full disk by exceptions of their own, the latter by `Exception` itself."""
+    """safetensors and tokenizers report a full disk by exceptions of their own; here they become OSErrors."""
     try:
         yield
     except Exception as error:

@@ -37,12 +37,12 @@ def machine(device: torch.device) -> dict[str, object]:
 
 
 def where(device: torch.device) -> dict[str, str]:
-    """The field of a row that says what it ran on."""
+    """The field of a result that names the device."""
     return {"gpu": torch.cuda.get_device_name(device)} if device.type == "cuda" else {"cpu": "cpu"}
 
 
 def version_of(package: str) -> str | None:
-    """Of what is installed; None where it is not."""
+    """The installed version; None where the package is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -62,17 +62,16 @@ def _cpu() -> str:
 def _commit() -> str | None:
     """The commit this code was run from, with "+" if files differ from it; None outside a repository.
 
-    Of a copy that was taken elsewhere without its repository, whoever took it says which in TWOFOLD_COMMIT. Read once:
-    what runs is the code as it was imported, whatever becomes of its files.
+    TWOFOLD_COMMIT names it for a copy without its repository. Read once: what runs is the code as it was imported.
     """
-    if told := os.environ.get("TWOFOLD_COMMIT"):
-        return told
+    if name := os.environ.get("TWOFOLD_COMMIT"):
+        return name
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
         commit = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)  # noqa: S603
-        # Of the package alone: results and notes that change beside it are no other code.
-        asked = [*git, "status", "--porcelain", "-uno", "--", "."]
-        changes = subprocess.run(asked, capture_output=True, text=True, check=True)  # noqa: S603
+        # Of the package alone: results and notes beside it are not code.
+        status = [*git, "status", "--porcelain", "-uno", "--", "."]
+        changes = subprocess.run(status, capture_output=True, text=True, check=True)  # noqa: S603
     except (OSError, subprocess.CalledProcessError):
         return None
     return commit.stdout.strip() + ("+" if changes.stdout.strip() else "")
@@ -82,7 +81,7 @@ def _commit() -> str | None:
 def _code() -> str | None:
     """A short hash of the package's files: the same for commits that differ elsewhere, and for a copy. Read once."""
     digest, package = hashlib.sha256(), Path(__file__).parent
-    # What is hidden an editor put there.
+    # Hidden files are an editor's.
     files = [path for path in package.rglob("[!.]*") if path.suffix in (".py", ".json") and path.is_file()]
     for path in sorted(files):
         digest.update(f"{path.relative_to(package).as_posix()}\0".encode() + path.read_bytes() + b"\0")

@@ -69,7 +69,7 @@ def test_epochs_of_a_stream_count_on():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"steps": None}, "steps must be given where the data is a stream, for nobody knows its end, got None"),
+        ({"steps": None}, "steps must be given where the data is a stream, which has no end, got None"),
         ({"batch_tokens": 50}, "batch_tokens must not be given where the data is a stream, got 50"),
         ({"workers": 1}, "workers must not be given where the data is a stream, got 1"),
     ],

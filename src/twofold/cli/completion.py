@@ -1,7 +1,7 @@
 """`twofold --print-completion SHELL`: a script by which a shell completes verbs, tasks and options.
 
-Each verb reads its own words, so that none imports what it does not need. Here, and only here, tyro is shown all of
-them as one command, and writes the script; a completion then asks nobody.
+Each verb parses its own words, so that none imports what it does not need. Only here tyro gets all verbs as one command
+and writes the script; completing then starts no process.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def script(words: Sequence[str]) -> str:
                 config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
             )
     except SystemExit as stop:
-        # Its way to say that it is done; with another code it has said on stderr why it is not.
+        # With code 0 the script is written; with another, standard error says why it is not.
         if stop.code:
             raise ValueError(f"tyro cannot write completions for {words[0]}") from None
     return written.getvalue()

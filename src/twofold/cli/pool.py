@@ -1,4 +1,4 @@
-"""`twofold compare --pool`: what several comparisons say together, each in units of its own spread."""
+"""`twofold compare --pool`: the mean effect of several comparisons, each in units of its own spread."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,34 +14,35 @@ def pool(folders: Sequence[Path], *, as_json: bool) -> int:
 
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise ValueError("--pool names a folder twice")
-    plans = [(one.sha256, one.registered) for one in map(read_registration, folders)]
+    plans = [(plan.sha256, plan.registered) for plan in map(read_registration, folders)]
     if len(set(plans)) < len(plans):
         raise ValueError("--pool names a folder and its copy: they are one experiment")
-    told = [_told(folder) for folder in folders]
-    names = sorted({(one["arm"], one["against"]) for one in told})
+    comparisons = [_comparison(folder) for folder in folders]
+    names = sorted({(each["arm"], each["against"]) for each in comparisons})
     if len(names) > 1:
         pairs = ", ".join(f"{arm} against {against}" for arm, against in names)
         raise ValueError(f"--pool must be of comparisons of the same two arms, got {pairs}")
-    effects = [one["effect"] for one in told if one["effect"] is not None]
+    effects = [each["effect"] for each in comparisons if each["effect"] is not None]
     if len(effects) < 2:
         raise ValueError(f"--pool needs at least two comparisons that can be judged, got {len(effects)}")
-    # Every experiment counts alike. Weights by inverse variance would hold with one true effect for all, and with few
-    # pairs an experiment's variance is itself a guess that falls with its effect.
-    found = t_interval(effects)
-    whole = {"effect": found.mean, "low": found.low, "high": found.high, "experiments": found.count}
+    # All experiments have the same weight. Weights by inverse variance assume one true effect for all, and with few
+    # pairs an experiment's variance is itself an estimate that falls with its effect.
+    interval = t_interval(effects)
+    pooled = {"effect": interval.mean, "low": interval.low, "high": interval.high, "experiments": interval.count}
     if as_json:
-        say_json({"comparisons": told, "pooled": whole})
+        say_json({"comparisons": comparisons, "pooled": pooled})
         return 0
-    _show(told)
+    _show(comparisons)
     [(arm, against)] = names
     say(
-        f"{arm} against {against}, over {found.count} experiments: {found.mean:+.2f} standard deviations of a paired "
-        f"difference (95 % interval {found.low:+.2f} to {found.high:+.2f}); above zero is a gain."
+        f"{arm} against {against}, over {interval.count} experiments: {interval.mean:+.2f} standard deviations of a "
+        f"paired difference (95 % interval {interval.low:+.2f} to {interval.high:+.2f}); above zero is a gain."
     )
     return 0
 
 
-def _told(folder: Path) -> dict[str, Any]:
+def _comparison(folder: Path) -> dict[str, Any]:
+    """The first primary comparison of a folder, with its effect where it was judged."""
     from twofold.lab.statistics import standardised_effect
     from twofold.lab.verdict import Word
     from twofold.report.lab.study import read_study
@@ -51,7 +52,7 @@ def _told(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{folder} has a plan without a primary comparison, of which nothing is claimed")
     comparison, verdict = study.primary[0]
     sign = -1 if study.plan.lower_is_better else 1
-    gains = [sign * one for one in comparison.pairs.differences]
+    gains = [sign * difference for difference in comparison.pairs.differences]
     is_judged = verdict.word not in (Word.NOT_JUDGED, Word.EXPLORATORY)
     try:
         effect = standardised_effect(gains) if is_judged else None
@@ -69,7 +70,7 @@ def _told(folder: Path) -> dict[str, Any]:
     }
 
 
-def _show(told: Sequence[dict[str, Any]]) -> None:
+def _show(comparisons: Sequence[dict[str, Any]]) -> None:
     from rich.table import Table
 
     from twofold.cli.tables import show
@@ -78,8 +79,8 @@ def _show(told: Sequence[dict[str, Any]]) -> None:
     for name in ("experiment", "metric", "pairs", "gain", "effect", "verdict"):
         # A name that is cut short may be that of two experiments.
         table.add_column(name, justify="right" if name in ("pairs", "gain", "effect") else "left", overflow="fold")
-    for one in told:
-        gain, effect = (f"{one[name]:+.3g}" if one[name] is not None else "–" for name in ("gain", "effect"))
-        word = one["verdict"].partition(":")[0] + ("" if one["effect"] is not None else ", left out")
-        table.add_row(printable(one["experiment"]), printable(one["metric"]), str(one["pairs"]), gain, effect, word)
+    for each in comparisons:
+        gain, effect = (f"{each[name]:+.3g}" if each[name] is not None else "–" for name in ("gain", "effect"))
+        word = each["verdict"].partition(":")[0] + ("" if each["effect"] is not None else ", left out")
+        table.add_row(printable(each["experiment"]), printable(each["metric"]), str(each["pairs"]), gain, effect, word)
     show(table)

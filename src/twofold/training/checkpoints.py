@@ -1,4 +1,4 @@
-"""The checkpoints of a run: which there are, which is whole, which may go. What is in them, the caller knows."""
+"""The checkpoints of a run: listed, written, read and removed. What their tensors mean, the caller knows."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -42,30 +42,30 @@ class Checkpoint:
 
 
 def save(folder: Path, step: int, state: Mapping[str, Any], tensors: Mapping[str, Tensors], keep: int) -> Checkpoint:
-    """Write a checkpoint, then let the oldest go. An OSError leaves all that were there and nothing of the new one."""
+    """Write a checkpoint, then remove all but the newest `keep`. After an OSError nothing of it is there."""
 
     def fill(aside: Path) -> None:
         for name, named in tensors.items():
             write_tensors(aside / f"{name}.safetensors", named)
         write_json(aside / STATE, state)
 
-    made = Checkpoint(folder / f"step-{step:09d}")
-    write_folder(made.path, fill)
+    checkpoint = Checkpoint(folder / f"step-{step:09d}")
+    write_folder(checkpoint.path, fill)
     for old in found(folder)[:-keep]:
         remove(old.path)
-    return made
+    return checkpoint
 
 
 def found(folder: Path) -> list[Checkpoint]:
-    """All that are there, the newest last; whole or not."""
+    """All checkpoints of a folder, whole or not, the newest last."""
     return [Checkpoint(path) for path in sorted(folder.glob("step-*")) if path.name[len("step-") :].isdigit()]
 
 
 def newest_whole(folder: Path, note: Callable[[str], None], read: Callable[[Checkpoint], Read]) -> Read | None:
     """What `read` makes of the newest checkpoint that is as it was written, and that it can read; None without any.
 
-    Those after it are reported and removed. Where every one is damaged, none is removed and a ValueError says so:
-    starting again is not for us to decide.
+    Damaged ones after it are reported and removed. If all are damaged, none is removed and a ValueError is raised: the
+    user decides whether to start again.
     """
     sweep(folder)
     damaged: list[tuple[Checkpoint, str]] = []

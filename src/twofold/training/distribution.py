@@ -1,7 +1,7 @@
-"""One process or many: who is who, what they tell each other, and how a model is shared between them.
+"""One process or many: their ranks, what they exchange, and how a model is shared between them.
 
-`torchrun` sets the environment that is read here. The loop asks for sums and gathers and need not know how many there
-are. Nothing in here pickles: processes exchange tensors, and JSON as bytes.
+`torchrun` sets the environment that is read here. The loop asks for sums and gathers, whatever the number of processes.
+Nothing is pickled: processes exchange tensors, and JSON as bytes.
 """
 
 import json
@@ -50,20 +50,20 @@ class Processes:
         return total.tolist()
 
     def from_main(self, value: Any) -> Any:
-        """What the main process gives here, anything JSON can say, on every process."""
+        """The main process's value, anything that JSON can hold, on every process."""
         if self.count == 1:
             return value
-        said = json.dumps(value).encode() if self.is_main else b""
-        size = torch.tensor([len(said)], dtype=torch.int64, device=self.device)
+        content = json.dumps(value).encode() if self.is_main else b""
+        size = torch.tensor([len(content)], dtype=torch.int64, device=self.device)
         dist.broadcast(size, 0)
         text = torch.zeros(int(size), dtype=torch.uint8, device=self.device)
         if self.is_main:
-            text.copy_(torch.tensor(list(said), dtype=torch.uint8))
+            text.copy_(torch.tensor(list(content), dtype=torch.uint8))
         dist.broadcast(text, 0)
         return json.loads(bytes(text.tolist()))
 
     def tensor_from_main(self, tensor: Tensor) -> Tensor:
-        """The main process's tensor on every process; others give one of its shape and type to receive it."""
+        """The main process's tensor on every process; the others pass one of its shape and type."""
         if self.count == 1:
             return tensor
         here = tensor.to(self.device)
@@ -71,16 +71,16 @@ class Processes:
         return here
 
     def gathered(self, tensor: Tensor) -> list[Tensor]:
-        """Everyone's tensor, by rank; all of one shape."""
+        """The tensors of all processes, by rank; all of one shape."""
         if self.count == 1:
             return [tensor]
         here = tensor.to(self.device)
-        everyone = [torch.empty_like(here) for _ in range(self.count)]
-        dist.all_gather(everyone, here)
-        return [one.cpu() for one in everyone]
+        tensors = [torch.empty_like(here) for _ in range(self.count)]
+        dist.all_gather(tensors, here)
+        return [tensor.cpu() for tensor in tensors]
 
     def wait(self) -> None:
-        """Until all have come this far."""
+        """Until all processes have called this."""
         self.summed([0.0])
 
     def shared(self, model: "PreTrainedModel") -> nn.Module:
@@ -102,7 +102,7 @@ class Processes:
 
 
 def join(settings: Settings) -> Processes:
-    """Find the others, if torchrun has started any."""
+    """The processes that torchrun started, or this one alone. Raises where `distribution` does not fit them."""
     count, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     kind = settings.distribution
     if kind == "auto":
@@ -123,7 +123,7 @@ def leave(code: int) -> None:
     """
     if not (dist.is_available() and dist.is_initialized()):
         return
-    # After a failure others may wait for this one, and taking down would wait for them.
+    # After a failure others may wait for this one, and destroying the group would wait for them.
     if code == 0 and dist.get_backend() == "nccl":
         dist.destroy_process_group()
     sys.stdout.flush()
@@ -140,11 +140,11 @@ def _device(wanted: str) -> torch.device:
 
 
 def _cut(model: "PreTrainedModel", processes: Processes) -> None:
-    """FSDP2: every layer by itself, so that only one of them is whole at a time, and what remains together."""
+    """FSDP2: every layer by itself, so that only one of them is whole at a time; the remaining parameters together."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
-    # Everyone starts with the main process's weights, as ddp does by itself.
+    # All start with the main process's weights, as ddp does by itself.
     for tensor in model.state_dict().values():
         dist.broadcast(tensor, 0)
     mesh = init_device_mesh(processes.device.type, (processes.count,))
@@ -152,7 +152,7 @@ def _cut(model: "PreTrainedModel", processes: Processes) -> None:
     for module in list(model.modules()):
         if type(module).__name__ in layers:
             fully_shard(module, mesh=mesh)
-    # Before fully_shard adds its own, which is to see what this one leaves.
+    # Registered before fully_shard adds its own hook, which then sees only what this one returns.
     model.register_forward_hook(_only_the_loss)
     fully_shard(model, mesh=mesh)
     if hasattr(model, "generate"):
@@ -160,12 +160,12 @@ def _cut(model: "PreTrainedModel", processes: Processes) -> None:
         register_fsdp_forward_method(model, "generate")
 
 
-def _only_the_loss(model: nn.Module, given: Any, output: Any) -> Any:
-    """What leaves a model in training. Nobody reads its logits there, and torch warns of those that are views.
+def _only_the_loss(model: nn.Module, inputs: Any, output: Any) -> Any:
+    """A model's output in training without its logits, which nothing reads there.
 
-    FSDP hangs itself on every output that has a gradient, and would lose its hold of a view that somebody changed.
+    FSDP registers a hook on every output that has a gradient; torch warns of hooks on views, as logits may be.
     """
-    del model, given
+    del model, inputs
     if torch.is_grad_enabled() and getattr(output, "loss", None) is not None:
         return type(output)(loss=output.loss)
     return output

@@ -1,4 +1,4 @@
-"""Folders that are whole or absent: written aside, on disk before they get their name, told by a manifest with hashes.
+"""Folders that are whole or absent: written aside, on disk before they get their name, checked by hashes.
 
 Knows nothing of training. A crash at any moment leaves the old folder or the new one, and perhaps a leftover named
 `.saving-...`, which `sweep` removes.
@@ -24,7 +24,7 @@ ASIDE = ".saving-"
 
 
 def write_folder(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Make `folder` of what `fill` writes into an empty one. After an error nothing is left of it.
+    """Make `folder` from what `fill` writes into an empty one. After an error nothing of it is left.
 
     The manifest comes last and names every other file with its size and sha256.
     """

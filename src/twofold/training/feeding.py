@@ -20,12 +20,12 @@ Collate = Callable[[list[Any]], Mapping[str, Any]]
 
 class Piece(NamedTuple):
     batch: Mapping[str, Any]
-    # Without examples of its own, a process computes a stand-in that does not count: all take part in every step.
+    # A process without examples in this step computes a batch that does not count: all take part in every step.
     counts: bool
 
     @property
     def tokens(self) -> int:
-        """Tokens that are no padding, where the batch says which are: those read or, of pictures, those written."""
+        """Tokens without padding, where attention_mask tells it: of input_ids or, for pictures, of labels."""
         if not self.counts:
             return 0
         mask, ids, labels = (self.batch.get(name) for name in ("attention_mask", "input_ids", "labels"))
@@ -42,7 +42,7 @@ def fed(
     processes: Processes,
     step: int,
 ) -> Generator[list[Piece]]:
-    """For every batch, this process's pieces of it. Workers draw other numbers for every `step` that is begun with."""
+    """For every batch, this process's pieces of it. `step`, at which this begins, is part of the workers' seed."""
     mine = [shares(batch, processes.rank, processes.count, settings.accumulate) for batch in batches]
     loader = DataLoader(
         train,  # type: ignore[arg-type]
@@ -50,7 +50,7 @@ def fed(
         collate_fn=collate,
         num_workers=settings.workers,
         pin_memory=processes.device.type == "cuda",
-        # Its own, or it would draw from the one that dropout draws from. Workers are seeded by it.
+        # A generator of its own: the default one is what dropout draws from. It also seeds the workers.
         generator=torch.Generator().manual_seed(number_of(settings.seed, processes.rank, step)),
     )
     ready = iter(loader)

@@ -22,7 +22,7 @@ Named = dict[str, Tensor]
 
 
 class Learner:
-    """Places the model where it is trained: on its device, in its processes, compiled if asked."""
+    """A model on its device, shared between processes and compiled as the settings ask, with its optimizer."""
 
     def __init__(self, model: PreTrainedModel, settings: Settings, processes: Processes) -> None:
         self.model, self.settings, self.processes = model, settings, processes
@@ -59,10 +59,11 @@ class Learner:
         return loss, norm.full_tensor() if isinstance(norm, DTensor) else norm
 
     @property
-    def has_spoilt_weights(self) -> bool:
+    def has_nonfinite_weights(self) -> bool:
         """Whether any weight that this process holds is not finite."""
-        held = [one.to_local() if isinstance(one, DTensor) else one for one in self.model.parameters()]
-        return not all(bool(tensor.isfinite().all()) for tensor in held)
+        parameters = self.model.parameters()
+        local = (tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in parameters)
+        return not all(bool(tensor.isfinite().all()) for tensor in local)
 
     def weights(self) -> Named:
         return tensors.weights(self.model, self.processes)
@@ -79,7 +80,7 @@ class Learner:
         }
 
     def restore(self, model: Named, optimizer: Named, random: Named, step: int) -> None:
-        """As it was after `step`. A process that was not there then starts its random numbers anew."""
+        """The state after `step`. A process that did not exist then seeds its generators anew."""
         self.set_weights(model)
         tensors.set_optimizer_state(self.model, self.optimizer, optimizer, self.processes)
         if not randomness.set_random_state(random, self.processes):
@@ -93,7 +94,7 @@ class Learner:
 
 
 def forward_options(kind: type[PreTrainedModel], settings: Settings) -> dict[str, Any]:
-    """What forward is told besides a batch, in training alone. Raises for settings that such a model cannot follow."""
+    """Arguments of forward besides a batch, in training alone. Raises for settings that such a model cannot follow."""
     if settings.accumulate > 1 and getattr(kind, "needs_whole_batches", False):
         name, got = kind.__name__, settings.accumulate
         raise ValueError(f"accumulate must be 1 for {name}, whose loss contrasts all examples of a batch, got {got}")

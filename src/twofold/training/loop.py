@@ -139,7 +139,7 @@ class _Job:
 
     @property
     def examples(self) -> int | None:
-        """How many; None where nobody knows."""
+        """How many; None for a stream."""
         return None if isinstance(self.train, Numbered) else len(self.train)
 
 
@@ -268,8 +268,8 @@ class _Run:
 
     def _check_weights(self) -> None:
         """A step can make weights that are not finite though its loss was: the next loss would show it, if any came."""
-        (spoilt,) = self.processes.summed([self.learner.has_spoilt_weights])
-        if spoilt:
+        (count_nonfinite,) = self.processes.summed([self.learner.has_nonfinite_weights])
+        if count_nonfinite:
             problem = f"weights are not all numbers after step {self.state.step}"
             raise Diverged(f"{problem}; {self._kept()}; try a lower learning_rate")
 
@@ -295,7 +295,7 @@ class _Run:
         self._read()
         self._check_weights()
         job, numbers = self.job, {}
-        # Under fsdp nobody has a whole model, so all take part; else the others wait.
+        # Under fsdp no process has a whole model, so all take part; else the others wait.
         if job.evaluate and (self.processes.is_main or self.processes.kind == "fsdp"):
             with undisturbed(self.processes.device), torch.no_grad():
                 job.model.eval()
@@ -385,11 +385,11 @@ class _Run:
 
 
 def _already(end: dict[str, Any], model: PreTrainedModel, folder: Path, processes: Processes) -> Outcome:
-    """A finished run: its weights, its outcome, and nothing left that its end had no time to remove."""
+    """A finished run: its weights and its outcome. Checkpoints that it had no time to remove are removed."""
     if processes.is_main:
         read_model(model, folder)
         remove_checkpoints(folder)
-    # Others may not see the folder.
+    # Other processes may not see the folder.
     set_weights(model, weights(model, processes), processes)
     model.eval()
     return _outcome(end)

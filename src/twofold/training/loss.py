@@ -1,10 +1,10 @@
 """The loss of a batch that is computed in parts: on several processes, in several pieces.
 
-A model's loss is a mean over what it is counted on: labels that are not -100 (without the first of each row for a
-causal language model, which nobody predicts), or else examples. Each part is weighted by its count, so the parts add up
-to the mean over the whole batch. That is exact where a loss is one such mean. A loss that is a sum of means over
-different things (a goal and its slots) is weighted by the first, and one in which examples meet each other (in-batch
-negatives) sees those of its own part only: with parts of equal counts the first is exact too, the second never is.
+A model's loss is a mean over labels that are not -100 (for a causal language model without the first of each row, which
+is never predicted), or else over examples. Each part is weighted by its count, so the parts add up to the mean over the
+whole batch. That is exact where a loss is one such mean. A loss that is a sum of means over different things (a goal
+and its slots) is weighted by the first. A loss in which examples meet each other (in-batch negatives) sees those of its
+own part only. With parts of equal counts the first kind is exact too, the second never is.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ def count(batch: Batch, model: PreTrainedModel) -> int:
 
 
 def part_of_loss(shared: nn.Module, batch: Batch, share: float, options: Mapping[str, Any]) -> Tensor:
-    """The loss of one part, times its share of the whole."""
+    """The loss of one part of a batch, times its share of the whole batch."""
     loss = shared(**batch, **options).loss
     if loss is None:
         raise ValueError(f"train must have labels: the model gives no loss for a batch of {', '.join(batch)}")

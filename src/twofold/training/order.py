@@ -11,7 +11,7 @@ from twofold.training.streaming import Numbered
 
 # Batches whose examples are sorted by length together: many make batches even, few keep them random.
 POOL = 50
-# What is called an epoch where the data has no end.
+# Steps of an epoch where the data has no end.
 STREAM_STEPS = 1000
 
 
@@ -28,7 +28,7 @@ def epoch_batches(
     """The batches of an epoch as indices, whatever the number of processes. Lengths are needed only to sort by them.
 
     Every example comes exactly once. Only the last batch of fixed size, before they are shuffled, may be smaller.
-    Where nobody knows how many examples there are, those of a stream are counted on and on.
+    A stream has no number of examples: its rows are counted on from epoch to epoch.
     """
     if examples is None:
         steps, size = range(epoch * STREAM_STEPS, (epoch + 1) * STREAM_STEPS), settings.batch_size
@@ -56,7 +56,7 @@ def total_steps(settings: Settings, examples: int | None, lengths: Sequence[int]
     if settings.steps is not None:
         return settings.steps
     if examples is None:
-        raise ValueError("steps must be given where the data is a stream, for nobody knows its end, got None")
+        raise ValueError("steps must be given where the data is a stream, which has no end, got None")
     if settings.batch_tokens is None:
         return _whole(settings.epochs * math.ceil(examples / settings.batch_size))
     # Batches by tokens differ in number from epoch to epoch.
@@ -66,7 +66,7 @@ def total_steps(settings: Settings, examples: int | None, lengths: Sequence[int]
 
 
 def _whole(steps: float) -> int:
-    """Rounded up, but for what the last bits of a product add: 0.07 * 100 is 7."""
+    """Rounded up, after the rounding error of a product is removed: 0.07 * 100 is 7."""
     return max(1, math.ceil(round(steps, 9)))
 
 

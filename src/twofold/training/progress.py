@@ -1,6 +1,6 @@
-"""What work says of itself while it goes, to nobody or to a bar on a terminal. Curves for other programs: `reporters`.
+"""Progress of work that takes long: silent, or a bar on a terminal. Curves for other programs are in `reporters`.
 
-A training tells it, and so does a comparison, whose steps are tokens of all of its runs.
+A training reports its steps, and a comparison the tokens of all of its runs.
 """
 
 import time
@@ -32,7 +32,7 @@ class Step:
 
 
 class Progress(Protocol):
-    """Is told how work goes, in the main process only."""
+    """Called as work goes on, in the main process only."""
 
     def started(self, total: int, done: int) -> None:
         """How many steps there are in all, and how many are done: at the start, and whenever others did some."""
@@ -47,7 +47,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Ignores what it is told."""
+    """Reports nothing."""
 
     def started(self, total: int, done: int) -> None:
         pass
@@ -143,7 +143,7 @@ class Bar:
         return f"  about {span((now - since) / (done - first) * (self._total - done))} left"
 
     def _say(self, text: str) -> None:
-        # Nobody can be told that standard error is full, or that who read it has left.
+        # Standard error may be full, or its reader gone: that is no reason to end a training.
         with suppress(OSError):
             self._console.print(f"{self._label}: {text}", markup=False, highlight=False, soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""The generators that training draws from (Python's, numpy's, torch's), as named tensors of every process, and back."""
+"""The random generators of training (Python's, numpy's, torch's): saved as named tensors and restored."""
 
 import random
 from collections.abc import Generator, Mapping
@@ -15,7 +15,7 @@ Named = dict[str, Tensor]
 
 
 def seed(*numbers: int) -> None:
-    """Start all generators from a few numbers: a seed, a rank, so that every process drops out something else."""
+    """Seed all generators with a few numbers: a seed and a rank, so that dropout differs between processes."""
     number = number_of(*numbers)
     random.seed(number)
     np.random.seed(number)
@@ -23,7 +23,7 @@ def seed(*numbers: int) -> None:
 
 
 def number_of(*numbers: int) -> int:
-    """A seed, made of several."""
+    """One seed from several."""
     return int(np.random.SeedSequence(numbers).generate_state(1)[0])
 
 
@@ -40,22 +40,22 @@ def set_random_state(named: Mapping[str, Tensor], processes: Processes) -> bool:
     """This process's generators, of all that the main process read; False if there were fewer processes then."""
     mine = _mine(processes.device)
     there = processes.from_main(sorted(named))
-    found = {}
+    states = {}
     for rank in range(processes.count):
         for name, like in mine.items():
             if f"{rank}.{name}" in there:
                 state = processes.tensor_from_main(named.get(f"{rank}.{name}", like)).cpu()
                 if rank == processes.rank:
-                    found[name] = state
-    if len(found) < len(mine):
+                    states[name] = state
+    if len(states) < len(mine):
         return False
-    _set_mine(found, processes.device)
+    _set_mine(states, processes.device)
     return True
 
 
 @contextmanager
 def undisturbed(device: torch.device) -> Generator[None]:
-    """Whatever is drawn inside, the generators go on outside as if it had not been."""
+    """The generators' state is restored afterwards."""
     before = _mine(device)
     try:
         yield
@@ -68,21 +68,21 @@ def _mine(device: torch.device) -> Named:
     _, numbers, kept = random.getstate()
     of_numpy: Any = np.random.get_state(legacy=False)
     keys, place = of_numpy["state"]["key"].tolist(), of_numpy["state"]["pos"]
-    found = {
+    states = {
         "python": torch.tensor([*numbers, kept is not None, kept or 0.0], dtype=torch.float64),
         "numpy": torch.tensor([*keys, place, of_numpy["has_gauss"], of_numpy["gauss"]], dtype=torch.float64),
         "torch": torch.get_rng_state(),
     }
     if device.type == "cuda":
-        found["cuda"] = torch.cuda.get_rng_state(device)
-    return found
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    return states
 
 
-def _set_mine(found: Mapping[str, Tensor], device: torch.device) -> None:
-    *numbers, has_kept, kept = found["python"].tolist()
+def _set_mine(states: Mapping[str, Tensor], device: torch.device) -> None:
+    *numbers, has_kept, kept = states["python"].tolist()
     random.setstate((3, tuple(map(int, numbers)), kept if has_kept else None))
-    *keys, place, has_kept, kept = found["numpy"].tolist()
+    *keys, place, has_kept, kept = states["numpy"].tolist()
     np.random.set_state(("MT19937", np.array(keys, dtype=np.uint32), int(place), int(has_kept), kept))
-    torch.set_rng_state(found["torch"])
-    if "cuda" in found:
-        torch.cuda.set_rng_state(found["cuda"], device)
+    torch.set_rng_state(states["torch"])
+    if "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"], device)

@@ -17,7 +17,7 @@ class Reporter(NamedTuple):
 
 
 def reporter(settings: Settings, folder: Path, step: int) -> Reporter:
-    """Where the numbers go; `step` is the one that a resumed run goes on from."""
+    """Where the numbers go besides metrics.jsonl; a resumed run goes on from `step`."""
     check_reporter(settings)
     match settings.report_to:
         case "tensorboard":
@@ -44,7 +44,7 @@ def check_reporter(settings: Settings) -> None:
 def _tensorboard(folder: Path, step: int) -> Reporter:
     from torch.utils.tensorboard import SummaryWriter
 
-    # What an earlier life wrote after its last checkpoint is hidden by what comes.
+    # Hides what was written after the checkpoint that a resumed run goes on from.
     writer: Any = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
 
     def log(numbers: Numbers, step: int) -> None:

@@ -13,10 +13,10 @@ POOL = 1000
 
 
 class Numbered:
-    """Row n of a stream is the same in every life of a run: the seed decides the order in which rows are drawn.
+    """Row n of a stream is the same however often a run is resumed: the seed decides the order of the rows.
 
-    Numbers may go back by less than a batch. Whoever begins with a later one goes through all that were before it. A
-    stream that ends begins again.
+    Numbers may go back by less than a batch. To begin with a later row, all rows before it are read. A stream that ends
+    begins again.
     """
 
     def __init__(self, rows: Streamed[Any], settings: Settings) -> None:

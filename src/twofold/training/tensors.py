@@ -41,7 +41,7 @@ def set_weights(model: PreTrainedModel, named: Mapping[str, Tensor], processes: 
 
 
 def optimizer_state(model: PreTrainedModel, optimizer: Optimizer, processes: Processes) -> Named:
-    """The optimizer's averages by the names of their parameters."""
+    """The optimizer's moments by the names of their parameters."""
     named = {}
     for name, parameter in _own(model).items():
         for key, value in optimizer.state.get(parameter, {}).items():
@@ -54,7 +54,7 @@ def optimizer_state(model: PreTrainedModel, optimizer: Optimizer, processes: Pro
 def set_optimizer_state(
     model: PreTrainedModel, optimizer: Optimizer, named: Mapping[str, Tensor], processes: Processes
 ) -> None:
-    """The main process's averages, on every process, through the optimizer's own way of loading."""
+    """The main process's moments, on every process, by the optimizer's own load_state_dict."""
     packed = optimizer.state_dict()
     names = {id(parameter): name for name, parameter in _own(model).items()}
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
@@ -86,9 +86,9 @@ def _copied(tensor: Tensor) -> Tensor:
     return tensor.detach().to("cpu", copy=True).contiguous()
 
 
-def _like(tensor: Tensor, given: Tensor | None, processes: Processes) -> Tensor:
-    """The main process's `given`, shared out as `tensor` is."""
-    whole = torch.zeros(tensor.shape, dtype=tensor.dtype) if given is None else given.to(tensor.dtype)
+def _like(tensor: Tensor, source: Tensor | None, processes: Processes) -> Tensor:
+    """The main process's `source`, distributed as `tensor` is."""
+    whole = torch.zeros(tensor.shape, dtype=tensor.dtype) if source is None else source.to(tensor.dtype)
     whole = processes.tensor_from_main(whole)
     if isinstance(tensor, DTensor):
         return distribute_tensor(whole.to(processes.device), tensor.device_mesh, tensor.placements)
