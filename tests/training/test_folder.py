@@ -78,9 +78,9 @@ def test_a_run_is_removed_only_by_force(ended, tmp_path):
 
 def test_another_version_is_refused(tmp_path):
     (tmp_path / "metrics.jsonl").write_text(json.dumps({"kind": "run", "version": 99}) + "\n")
-    with pytest.raises(ValueError, match="is a run of format 99, and this version of twofold reads 1"):
+    with pytest.raises(ValueError, match="is a run of version 99, expected"):
         prepare_folder(tmp_path, resume=True)
-    with pytest.raises(ValueError, match="is a run of format 99, and this version of twofold reads 1"):
+    with pytest.raises(ValueError, match="is a run of version 99, expected"):
         tiny.train(tmp_path, resume=True)
     prepare_folder(tmp_path, force=True)
     tiny.train(tmp_path)
