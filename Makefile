@@ -11,15 +11,18 @@ OTHER := .venv-torch-$(TORCH)
 # Both distributions, as they are installed for work on them.
 PACKAGES := $(if $(wildcard runtime/pyproject.toml),--editable ./runtime) --editable '.[dev]'
 VERSIONS := constraints.txt pyproject.toml $(wildcard runtime/pyproject.toml)
+# The runtime alone, as a device has it: no torch, no transformers.
+RUNTIME := .venv-runtime
 # What the tests run besides Python: g++ compiles what torch.compile writes.
 PROGRAMS := g++
 
-.PHONY: help setup system demo examples test long test-oldest test-torch check bench docs clean
+.PHONY: help setup system demo examples test long test-runtime test-oldest test-torch check bench docs clean
 
 help:
 	@echo "make demo    set up .venv, then train split_kv and standard on the embedded goals, compare and use them"
 	@echo "make test    set up .venv (and g++, if root), then run the tests"
 	@echo "make long    the tests that take minutes by their nature: many kills, repeated runs"
+	@echo "make test-runtime  set up .venv-runtime, without torch and transformers, then run the runtime's tests"
 	@echo "make test-oldest   set up .venv-oldest, then run the model tests with the oldest transformers supported"
 	@echo "make test-torch   the tests with the oldest torch supported, or with TORCH=2.15.0 (with CUDA, some gigabytes)"
 	@echo "make examples   the sources' worked examples with split attention"
@@ -62,6 +65,15 @@ test: setup system
 long: setup system
 	@$(BIN)/pytest --numprocesses auto -m long
 
+test-runtime: $(RUNTIME)/.ready
+	@! $(RUNTIME)/bin/python -c 'import torch' 2>/dev/null && ! $(RUNTIME)/bin/python -c 'import transformers' 2>/dev/null
+	@$(RUNTIME)/bin/pytest runtime/tests
+
+$(RUNTIME)/.ready: runtime/pyproject.toml constraints.txt
+	@test -x $(RUNTIME)/bin/pip || $(PYTHON) -m venv $(RUNTIME)
+	@$(RUNTIME)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable './runtime[text,images]' pytest hypothesis
+	@touch $@
+
 test-oldest: $(OLDEST)/.ready system
 	@$(OLDEST)/bin/pytest --numprocesses auto --dist loadscope tests/models tests/outside tests/retrofit
 
@@ -96,4 +108,4 @@ docs: setup
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "site/index.html"
 
 clean:
-	rm -rf .venv $(OLDEST) .venv-torch-* site build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv $(OLDEST) $(RUNTIME) .venv-torch-* site build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

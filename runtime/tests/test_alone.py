@@ -30,6 +30,7 @@ reading = {
     "goals": ["", "lights_off", "stop"],
     "slot_labels": ["O", "B-room", "I-room"],
     "slots": {"lights_off": ["room"], "stop": []},
+    "evidence": "sigmoid_of_logit",
 }
 
 def engine(arrays):

@@ -23,7 +23,7 @@ from twofold_runtime.words import WORD_RULES
 RECORD = RunRecord(
     task="goals",
     word_rules=WORD_RULES,
-    reading={"goals": ["", "on"], "slot_labels": ["O"], "slots": {"on": []}},
+    reading={"goals": ["", "on"], "slot_labels": ["O"], "slots": {"on": []}, "evidence": "sigmoid_of_logit"},
     calibration={"temperature": 1, "threshold": 0.5, "transitions": [[0.0], [0.0]]},
     training={"model": {}, "settings": {"steps": 3}, "choices": {}, "data": None, "digest": None},
     finished=True,

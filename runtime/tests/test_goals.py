@@ -14,6 +14,7 @@ READING = {
     "goals": ["", "weather", "lights", "move", "stop", "new"],
     "slot_labels": LABELS,
     "slots": {"weather": ["city"], "lights": ["room"], "move": ["city", "room"], "stop": []},
+    "evidence": "sigmoid_of_logit",
 }
 TOKENS = WordVocabulary({"word:in": 4, "word:rome": 5, "shape:xx": 6})
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from twofold_runtime.checked import shown
 from twofold_runtime.codec import Encoded, TextCodec, checked_text, softmax
 from twofold_runtime.engine import Arrays
 from twofold_runtime.folder import RunRecord
@@ -21,6 +22,8 @@ from twofold_runtime.words import SPELLING, fine_words
 LONGEST = 512
 # The class of what is out of scope; no goal can be called so.
 OUTSIDE = ""
+# The rule by which evidence is computed, as run.json names it: the sigmoid of the best goal's own logit.
+EVIDENCE = "sigmoid_of_logit"
 
 
 class PossibleTags(NamedTuple):
@@ -38,7 +41,7 @@ class GoalsCodec(TextCodec):
 
     task = "goals"
     reads_words = True
-    reading_shape: Mapping[str, Any] = {"goals": [str], "slot_labels": [str], "slots": {str: [str]}}
+    reading_shape: Mapping[str, Any] = {"goals": [str], "slot_labels": [str], "slots": {str: [str]}, "evidence": str}
     calibration_shape: Mapping[str, Any] = {"temperature": float, "threshold": float, "transitions": [[float]]}
     per_token = frozenset({"slot_logits"})
     tokens: WordVocabulary
@@ -46,6 +49,8 @@ class GoalsCodec(TextCodec):
     @classmethod
     def check(cls, record: RunRecord, where: str) -> None:
         super().check(record, where)
+        if record.reading["evidence"] != EVIDENCE:
+            raise ValueError(f"{where}: reading: evidence must be {EVIDENCE}, got {shown(record.reading['evidence'])}")
         if not record.finished:
             return
         temperature, transitions = record.calibration["temperature"], record.calibration["transitions"]

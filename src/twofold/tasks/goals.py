@@ -27,7 +27,7 @@ from twofold.tasks.task import IGNORED, CalibratedTask, Features, Result, check_
 from twofold.tasks.vocabulary import word_tokenizer
 from twofold_runtime import actions
 from twofold_runtime.folder import read_run, write_whole
-from twofold_runtime.goals import LONGEST, OUTSIDE, best_goals
+from twofold_runtime.goals import EVIDENCE, LONGEST, OUTSIDE, best_goals
 from twofold_runtime.predictions import GoalPrediction
 from twofold_runtime.tokens import UNKNOWN
 from twofold_runtime.words import fine_words
@@ -63,6 +63,7 @@ class Goals(CalibratedTask[Utterance]):
         reading = {
             "slots": slots_of_goals(train),
             "goals": [OUTSIDE, *sorted({one.goal for one in train if one.goal})],
+            "evidence": EVIDENCE,
             "slot_labels": ["O", *(f"{place}-{name}" for name in slots for place in "BI")],
         }
         return cls(tokenizer, reading)
