@@ -121,6 +121,16 @@ def test_a_pipe_without_a_name_whose_writer_has_ended():
         os.close(reading)
 
 
+def test_goals_through_a_pipe():
+    reading, writing = os.pipe()
+    os.write(writing, b"".join(b'{"text": "call %d", "goal": "call"}\n' % number for number in range(30)))
+    os.close(writing)
+    try:
+        assert len(read_goals(f"/dev/fd/{reading}").train) == 24
+    finally:
+        os.close(reading)
+
+
 def test_many_lines_and_long_ones(tmp_path, monkeypatch):
     small(monkeypatch, LINES=3, LINE_CHARACTERS=10)
     (tmp_path / "a.txt").write_text("a\n" * 4)

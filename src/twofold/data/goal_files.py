@@ -55,9 +55,9 @@ def read_goals(path: Path | str) -> Splits[Utterance]:
 
 
 def read_goal_file(path: Path) -> list[Utterance]:
-    """The utterances of one file."""
+    """The utterances of one file. A name without an ending, as a pipe has, is taken for JSON lines."""
     name = unpacked_name(path)
-    if name.endswith(".jsonl"):
+    if name.endswith(".jsonl") or "." not in name:
         return [utterance_of(path, line, record) for line, record in records_of(path)]
     if name.endswith(TAGGED):
         return _tagged(path)
