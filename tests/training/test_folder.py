@@ -3,13 +3,14 @@
 import json
 import os
 import threading
+from pathlib import Path
 
 import pytest
 
 from tests.training import tiny
 from tests.training.test_resume import At, Crash, crash
 from twofold.training import is_finished, prepare_folder, read_metrics
-from twofold.training.folder import begun, locked
+from twofold.training.folder import VERSION, begun, locked
 
 
 def test_a_new_folder_is_made(tmp_path):
@@ -201,3 +202,25 @@ def test_a_lock_whose_file_is_gone_locks_nothing(tmp_path, monkeypatch):
     with locked(tmp_path):
         assert removed
         assert (tmp_path / "checkpoints" / "lock").exists()
+
+
+NESTED = "[" * 100_000 + "]" * 100_000 + "\n"
+
+
+@pytest.mark.parametrize(
+    "line", [NESTED, '{"kind": "step", "step": "2"}\n', '{"kind": "step", "step": null}\n', "\0\n"]
+)
+def test_lines_are_read_up_to_the_first_that_is_damaged(line, tmp_path):
+    begins = json.dumps({"kind": "run", "version": VERSION}) + "\n"
+    (tmp_path / "metrics.jsonl").write_text(begins + '{"kind": "step", "step": 1}\n' + line)
+    assert read_metrics(tmp_path) == [{"kind": "step", "step": 1}]
+    (tmp_path / "metrics.jsonl").write_text(line)
+    with pytest.raises(ValueError, match=r"is no run: its metrics.jsonl is missing or does not begin with one"):
+        tiny.train(tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir])
+def test_what_is_no_file_holds_no_run(make, tmp_path):
+    make(tmp_path / "metrics.jsonl")
+    with pytest.raises(ValueError, match=r"is no run: its metrics.jsonl is missing or does not begin with one"):
+        tiny.train(tmp_path, resume=True)

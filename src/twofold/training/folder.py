@@ -215,21 +215,20 @@ def _is_run(folder: Path) -> bool:
 
 
 def _lines(folder: Path) -> list[dict[str, Any]]:
-    """All whole lines up to the first that is none."""
-    try:
-        text = (folder / METRICS).read_bytes()
-    except FileNotFoundError:
+    """Parsed lines up to the first that is incomplete or damaged."""
+    # Opening a pipe would wait for whoever writes into it.
+    if not (folder / METRICS).is_file():
         return []
-    found = []
-    for line in text.splitlines(keepends=True):
+    lines = []
+    for line in (folder / METRICS).read_bytes().splitlines(keepends=True):
         try:
             parsed = json.loads(line) if line.endswith(b"\n") else None
-        except ValueError:
+        except (ValueError, RecursionError):
             parsed = None
-        if not isinstance(parsed, dict) or "kind" not in parsed:
+        if not isinstance(parsed, dict) or "kind" not in parsed or type(parsed.get("step", 0)) is not int:
             break
-        found.append(parsed)
-    return found
+        lines.append(parsed)
+    return lines
 
 
 def _text(line: Mapping[str, Any]) -> str:

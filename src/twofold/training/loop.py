@@ -376,7 +376,7 @@ class _Run:
             self.metrics.flush()
             presence.check()
         except OSError as error:
-            then = f"{self._kept()}: make room and resume" if presence.is_there else "nothing is kept"
+            then = f"{self._kept()}: make room and resume" if presence.is_there else "nothing more is written"
             why = error.strerror or error
             raise OSError(f"the model cannot be written to {self.job.folder} ({why}); {then}") from error
 
