@@ -19,8 +19,7 @@ def diagonals(maps):
 
 
 @pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("kind", Kind)
-@pytest.mark.parametrize("recipe", ["modern", "classic", "bare"])
+@test_decoder.for_each
 def test_a_decoders(kind, recipe, padded):
     model, ids = test_decoder.model(attention=kind, recipe=recipe), tokens()
     options = {"attention_mask": (torch.arange(9) >= 3).long().expand(2, 9)} if padded else {}

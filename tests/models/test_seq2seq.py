@@ -29,8 +29,8 @@ def answer():
     return torch.randint(3, VOCABULARY, (2, 6), generator=torch.Generator().manual_seed(2))
 
 
-def for_each(test):
-    return pytest.mark.parametrize("kind", Kind)(pytest.mark.parametrize("recipe", RECIPES)(test))
+KINDS_AND_RECIPES = [*((kind, "modern") for kind in Kind), ("split_kv", "classic")]
+for_each = pytest.mark.parametrize(("kind", "recipe"), KINDS_AND_RECIPES)
 
 
 @for_each
