@@ -42,7 +42,7 @@ def test_public_names_are_listed_and_unknown_ones_refused():
     assert run(code) == "True False"
 
 
-@pytest.mark.parametrize(("name", "extra"), [("load", "models"), ("open_run", "train")])
+@pytest.mark.parametrize(("name", "extra"), [("convert", "models"), ("load", "models"), ("open_run", "train")])
 def test_a_name_whose_extra_is_missing_names_it(name, extra):
     code = f"""
 import sys
