@@ -119,6 +119,8 @@ def changed(folder, change):
         (lambda f: f.pop("split_attention"), "split_attention must name the original's model_type"),
         (lambda f: f["split_attention"].update(model_type="evil"), "model_type, one of transformers', got 'evil'"),
         (lambda f: f["split_attention"].update(model_type=["a"]), "split_attention must name"),
+        (lambda f: f["split_attention"].update(model_type="twofold_split"), "split_attention must name"),
+        (lambda f: f["split_attention"].update(model_type="twofold_decoder"), "split_attention must name"),
         (lambda f: f["split_attention"].update(kind="double"), "kind"),
         (lambda f: f["split_attention"].update(kind="standard"), "kind"),
         (lambda f: f["split_attention"].pop("modules"), "config must be a converted model's"),

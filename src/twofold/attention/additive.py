@@ -35,10 +35,10 @@ class AdditiveAttention(nn.Module):
         scores = self.score(hidden)[..., 0]
         if attn_mask is not None:
             if not isinstance(attn_mask, Tensor) or attn_mask.dtype != torch.bool:
-                found = getattr(attn_mask, "dtype", type(attn_mask).__name__)
-                raise ValueError(f"attn_mask must be a bool tensor (True = may attend), got {found}")
+                dtype = getattr(attn_mask, "dtype", type(attn_mask).__name__)
+                raise ValueError(f"attn_mask must be a bool tensor (True = may attend), got {dtype}")
             sizes = zip(reversed(attn_mask.shape), reversed(scores.shape), strict=False)
-            if attn_mask.dim() > 3 or any(one != 1 and one != whole for one, whole in sizes):
+            if attn_mask.dim() > 3 or any(size != 1 and size != whole for size, whole in sizes):
                 raise ValueError(f"attn_mask must broadcast to {tuple(scores.shape)}, got {tuple(attn_mask.shape)}")
             scores = scores.masked_fill(~attn_mask, -math.inf)
             empty = ~attn_mask.any(-1, keepdim=True)

@@ -61,16 +61,16 @@ def side_by_side(x: Tensor, *projections: nn.Linear | None) -> list[Any]:
     # First of all: what is not plain may have no weight, or one that is computed each time somebody looks.
     plain = all(is_plain(projection, nn.Linear) for projection in present)
     weights: list[Tensor] = [projection.weight for projection in present] if plain else []
-    biases: list[Tensor] = [one.bias for one in present if one.bias is not None] if plain else []
+    biases: list[Tensor] = [projection.bias for projection in present if projection.bias is not None] if plain else []
     together = plain and len(biases) in (0, len(present))
     if together and serves(x, weights, biases):
-        made = products(x, weights, biases)
+        outputs = products(x, weights, biases)
     elif together and torch.is_grad_enabled() and x.shape[0] * x.shape[1] >= SIDE_BY_SIDE_FROM:
         weight, bias = torch.cat(weights), torch.cat(biases) if biases else None
-        made = linear(x, weight, bias).split([projection.out_features for projection in present], dim=-1)
+        outputs = linear(x, weight, bias).split([projection.out_features for projection in present], dim=-1)
     else:
-        made = [projection(x) for projection in present]
-    following = iter(made)
+        outputs = [projection(x) for projection in present]
+    following = iter(outputs)
     return [None if projection is None else next(following) for projection in projections]
 
 

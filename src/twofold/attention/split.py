@@ -196,8 +196,8 @@ class SplitSelfAttention(nn.Module):
             return
         if not isinstance(past, KeyValues):
             raise ValueError(f"past must be None or KeyValues, got {type(past).__name__}")
-        found = (past.key.shape[0], past.key.shape[1], past.key.shape[3])
-        if found != (batch, self.kv_heads, self.head_width):
+        shape = (past.key.shape[0], past.key.shape[1], past.key.shape[3])
+        if shape != (batch, self.kv_heads, self.head_width):
             expected = f"({batch}, {self.kv_heads}, length, {self.head_width})"
             raise ValueError(f"past must hold keys of shape {expected}, got {tuple(past.key.shape)}")
 

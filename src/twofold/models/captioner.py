@@ -106,8 +106,8 @@ def _own_fields(config: type[PreTrainedConfig]) -> set[str]:
     return {field.name for field in fields(config)} - shared
 
 
-def _config_of(given: Any) -> Any:
-    return AutoConfig.for_model(**given) if isinstance(given, dict) else given
+def _config_of(config: Any) -> Any:
+    return AutoConfig.for_model(**config) if isinstance(config, dict) else config
 
 
 class Norm(nn.BatchNorm2d):
@@ -159,10 +159,10 @@ class ImageEncoder(nn.Module):
         # A processor gives float32 whatever the model is.
         pixel_values = pixel_values.to(self.projection[1].weight.dtype)
         if self.backbone is not None:
-            found = self.backbone(pixel_values=pixel_values).last_hidden_state
+            features = self.backbone(pixel_values=pixel_values).last_hidden_state
         else:
-            found = self.grid(pixel_values)
-        x = found.flatten(2).transpose(1, 2) if found.dim() == 4 else found
+            features = self.grid(pixel_values)
+        x = features.flatten(2).transpose(1, 2) if features.dim() == 4 else features
         x = self.projection(x)
         if self.grid is not None:
             # A transformer backbone has its own positions.
@@ -257,7 +257,7 @@ class CaptionerForConditionalGeneration(TwofoldPreTrainedModel, GenerationMixin)
         options |= {name: True for name in OUTPUTS if getattr(self.config, name) and options.get(name) is None}
         if self.start is not None:
             options["initial_state"] = self.start(seen.mean(1))
-        found = self.decoder(
+        output = self.decoder(
             input_ids=decoder_input_ids,
             attention_mask=decoder_attention_mask,
             encoder_hidden_states=seen,
@@ -266,11 +266,11 @@ class CaptionerForConditionalGeneration(TwofoldPreTrainedModel, GenerationMixin)
             use_cache=use_cache,
             **options,
         )
-        logits = self.lm_head(found.last_hidden_state)
+        logits = self.lm_head(output.last_hidden_state)
         loss: Any = None
         if labels is not None:
             loss = answer_loss(self, logits, labels, smoothing, options.get("num_items_in_batch"))
-        return Seq2SeqLMOutput(loss=loss, logits=logits, **outputs_of_both(encoder_outputs, found))
+        return Seq2SeqLMOutput(loss=loss, logits=logits, **outputs_of_both(encoder_outputs, output))
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         return read_while_taught(labels, self.config.decoder)

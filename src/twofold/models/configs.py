@@ -122,11 +122,11 @@ class TransformerConfig(PreTrainedConfig):
         """Base and stretch of rotary positions under all the names that transformers has had for them."""
         if rope_scaling is not None and self.rope_parameters not in (None, rope_scaling):
             raise ValueError("give rope_parameters or rope_scaling, which is its name of old, got both")
-        given = self.rope_parameters if rope_scaling is None else rope_scaling
-        if given and self.positions != "rotary":
+        parameters = self.rope_parameters if rope_scaling is None else rope_scaling
+        if parameters and self.positions != "rotary":
             raise ValueError(f'rope_parameters need positions="rotary", got {self.positions!r}')
         # A copy: transformers writes into it.
-        self.rope_parameters = dict(given or {})
+        self.rope_parameters = dict(parameters or {})
         if self.rope_theta is None:
             self.rope_theta = self.rope_parameters.get("rope_theta", self.default_theta)
 

@@ -89,7 +89,7 @@ class DecoderForCausalLM(DecoderPreTrainedModel, GenerationMixin):
         logits_to_keep: int | Tensor = 0,
         **options: Any,
     ) -> CausalLMOutputWithPast:
-        found = self.model(
+        output = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
             position_ids=position_ids,
@@ -98,7 +98,7 @@ class DecoderForCausalLM(DecoderPreTrainedModel, GenerationMixin):
             use_cache=use_cache,
             **options,
         )
-        return heads.next_token_output(self, found, labels, logits_to_keep, **options)
+        return heads.next_token_output(self, output, labels, logits_to_keep, **options)
 
 
 class DecoderForSequenceClassification(heads.SequenceClassification, DecoderPreTrainedModel):

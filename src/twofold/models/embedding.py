@@ -12,9 +12,9 @@ from twofold.kernels import autocast
 from twofold.models.rope import rotary_of
 
 
-def second_table(model: PreTrainedModel, own: Any, given: Any) -> Any:
+def second_table(model: PreTrainedModel, own: Any, table: Any) -> Any:
     """A decoder's table beside the encoder's new one: that where both are tied, else its own, made as long."""
-    return given if model.config.tie_word_embeddings else model._get_resized_embeddings(own, given.num_embeddings)
+    return table if model.config.tie_word_embeddings else model._get_resized_embeddings(own, table.num_embeddings)
 
 
 class Embedding(nn.Module):

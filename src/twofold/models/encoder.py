@@ -70,13 +70,15 @@ class EncoderForMaskedLM(EncoderPreTrainedModel):
         labels: Tensor | None = None,
         **options: Any,
     ) -> MaskedLMOutput:
-        found = self.model(input_ids=input_ids, attention_mask=attention_mask, **options)
-        logits = self.lm_head(found.last_hidden_state)
+        output = self.model(input_ids=input_ids, attention_mask=attention_mask, **options)
+        logits = self.lm_head(output.last_hidden_state)
         loss = None
         if labels is not None:
             count = options.get("num_items_in_batch")
             loss = self.loss_function(logits, labels, self.config.vocab_size, num_items_in_batch=count)
-        return MaskedLMOutput(loss=loss, logits=logits, hidden_states=found.hidden_states, attentions=found.attentions)
+        return MaskedLMOutput(
+            loss=loss, logits=logits, hidden_states=output.hidden_states, attentions=output.attentions
+        )
 
 
 class EncoderForSequenceClassification(heads.SequenceClassification, EncoderPreTrainedModel):

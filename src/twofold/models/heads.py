@@ -45,28 +45,28 @@ def pooled(x: Tensor, attention_mask: Tensor | None, how: str) -> Tensor:
     # Whole numbers: half precision cannot tell neighbouring places of a long text apart.
     places = torch.arange(1, x.shape[1] + 1, device=x.device).expand(x.shape[:2])
     seen = places if attention_mask is None else places * attention_mask.bool()
-    found = seen.argmax(1) if how == "last" else (seen > 0).int().argmax(1)
+    place = seen.argmax(1) if how == "last" else (seen > 0).int().argmax(1)
     # Not len(x), which would pin an exported graph to one size of batch.
-    return x[torch.arange(x.shape[0], device=x.device), found]
+    return x[torch.arange(x.shape[0], device=x.device), place]
 
 
 def next_token_output(
-    model: Any, found: Any, labels: Tensor | None, logits_to_keep: int | Tensor, **options: Any
+    model: Any, output: Any, labels: Tensor | None, logits_to_keep: int | Tensor, **options: Any
 ) -> CausalLMOutputWithPast:
     """A language model's output from its backbone's: logits of the last `logits_to_keep` places (0: all), and a loss.
 
     logits_to_keep may also be a tensor of places; options are those of transformers' loss functions.
     """
     kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-    logits, loss = model.lm_head(found.last_hidden_state[:, kept]), None
+    logits, loss = model.lm_head(output.last_hidden_state[:, kept]), None
     if labels is not None:
         loss = model.loss_function(logits=logits, labels=labels, vocab_size=model.config.vocab_size, **options)
     return CausalLMOutputWithPast(
         loss=loss,
         logits=logits,
-        past_key_values=found.past_key_values,
-        hidden_states=found.hidden_states,
-        attentions=found.attentions,
+        past_key_values=output.past_key_values,
+        hidden_states=output.hidden_states,
+        attentions=output.attentions,
     )
 
 
@@ -116,16 +116,16 @@ class SequenceClassification(Head):
         labels: Tensor | None = None,
         **options: Any,
     ) -> SequenceClassifierOutput:
-        found = self._hidden(input_ids, attention_mask, **options)
+        output = self._hidden(input_ids, attention_mask, **options)
         if attention_mask is None and input_ids is not None and self.config.pooling == "last":
             # As transformers has it: the last token is the last that is no padding, whoever forgot the mask.
             attention_mask = input_ids != self.config.pad_token_id if self.config.pad_token_id is not None else None
-        logits = self.score(self.dropout(pooled(found.last_hidden_state, attention_mask, self.config.pooling)))
+        logits = self.score(self.dropout(pooled(output.last_hidden_state, attention_mask, self.config.pooling)))
         loss = None
         if labels is not None:
             loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
         return SequenceClassifierOutput(
-            loss=loss, logits=logits, hidden_states=found.hidden_states, attentions=found.attentions
+            loss=loss, logits=logits, hidden_states=output.hidden_states, attentions=output.attentions
         )
 
 
@@ -143,11 +143,11 @@ class TokenClassification(Head):
         labels: Tensor | None = None,
         **options: Any,
     ) -> TokenClassifierOutput:
-        found = self._hidden(input_ids, attention_mask, **options)
-        logits = self.score(self.dropout(found.last_hidden_state))
+        output = self._hidden(input_ids, attention_mask, **options)
+        logits = self.score(self.dropout(output.last_hidden_state))
         loss = None if labels is None else self.loss_function(logits, labels, self.config)
         return TokenClassifierOutput(
-            loss=loss, logits=logits, hidden_states=found.hidden_states, attentions=found.attentions
+            loss=loss, logits=logits, hidden_states=output.hidden_states, attentions=output.attentions
         )
 
 
@@ -166,8 +166,8 @@ class QuestionAnswering(Head):
         end_positions: Tensor | None = None,
         **options: Any,
     ) -> QuestionAnsweringModelOutput:
-        found = self._hidden(input_ids, attention_mask, **options)
-        start, end = self.ends(self.dropout(found.last_hidden_state)).unbind(-1)
+        output = self._hidden(input_ids, attention_mask, **options)
+        start, end = self.ends(self.dropout(output.last_hidden_state)).unbind(-1)
         loss = None
         if start_positions is not None and end_positions is not None:
             loss = self.loss_function(start, end, start_positions, end_positions)
@@ -175,8 +175,8 @@ class QuestionAnswering(Head):
             loss=loss,
             start_logits=start,
             end_logits=end,
-            hidden_states=found.hidden_states,
-            attentions=found.attentions,
+            hidden_states=output.hidden_states,
+            attentions=output.attentions,
         )
 
 
@@ -232,11 +232,11 @@ class Goal(Head):
     ) -> GoalOutput:
         """labels (B,) of goals and slot_labels (B, T); -100 marks what has none.
 
-        The loss is the sum of all means, that of a sentence's slot labels being one of chains. Both judges of the goal
-        are taught apart: in one loss, the layers would soon leave the bag nothing to learn.
+        The loss is the sum of the means; that of slot labels is a loss of chains. Both classifiers of the goal have a
+        loss of their own: in a shared one, the layers would soon leave the bag nothing to learn.
         """
-        found = self._hidden(input_ids, attention_mask, **options)
-        x = self.dropout(found.last_hidden_state)
+        output = self._hidden(input_ids, attention_mask, **options)
+        x = self.dropout(output.last_hidden_state)
         goals, slots = self.goal(pooled(x, attention_mask, self.config.pooling)), self.slots(x)
         judges = [goals.float()]
         if self.bag is not None:
@@ -252,8 +252,8 @@ class Goal(Head):
             loss=torch.stack(losses).sum() if losses else None,
             goal_logits=goals,
             slot_logits=slots,
-            hidden_states=found.hidden_states,
-            attentions=found.attentions,
+            hidden_states=output.hidden_states,
+            attentions=output.attentions,
         )
 
     def _tokens(self, input_ids: Tensor | None, attention_mask: Tensor | None, cue_ids: Tensor | None) -> Tensor:
@@ -279,7 +279,7 @@ class SentenceEmbedding(Head):
     """One vector of length 1 a sentence, for search and comparison; taught by which texts belong together."""
 
     needs_whole_batches = True
-    """The loss of a batch is no mean of those of its pieces: every sentence is told from all documents."""
+    """The loss of a batch is no mean of those of its pieces: every sentence is contrasted with all documents."""
 
     def _build(self, config: Any) -> None:
         del config
@@ -301,12 +301,12 @@ class SentenceEmbedding(Head):
         itself it says nothing. Beside a loss there are the sentences' vectors, and no hidden states.
         """
         if labels is None:
-            found = self._hidden(input_ids, attention_mask, **options)
+            output = self._hidden(input_ids, attention_mask, **options)
             return EmbeddingOutput(
-                last_hidden_state=found.last_hidden_state,
-                pooler_output=self._vector(found, attention_mask),
-                hidden_states=found.hidden_states,
-                attentions=found.attentions,
+                last_hidden_state=output.last_hidden_state,
+                pooler_output=self._vector(output, attention_mask),
+                hidden_states=output.hidden_states,
+                attentions=output.attentions,
             )
         if document_input_ids is None:
             raise ValueError("labels are places of documents: give document_input_ids as well")
@@ -333,11 +333,11 @@ class SentenceEmbedding(Head):
         places = torch.arange(1, attention_mask.shape[1] + 1)
         ends = (attention_mask.bool() * places).amax(1).clamp(min=1)
         order = ends.argsort()
-        found = []
+        vectors = []
         for texts in order.split(TOGETHER):
             seen = texts, slice(int(ends[texts[-1]]))
-            found.append(self._vector(self._hidden(input_ids[seen], attention_mask[seen]), attention_mask[seen]))
-        return torch.cat(found)[order.argsort()]
+            vectors.append(self._vector(self._hidden(input_ids[seen], attention_mask[seen]), attention_mask[seen]))
+        return torch.cat(vectors)[order.argsort()]
 
-    def _vector(self, found: Any, attention_mask: Tensor | None) -> Tensor:
-        return nn.functional.normalize(pooled(found.last_hidden_state, attention_mask, self.config.pooling), dim=-1)
+    def _vector(self, output: Any, attention_mask: Tensor | None) -> Tensor:
+        return nn.functional.normalize(pooled(output.last_hidden_state, attention_mask, self.config.pooling), dim=-1)

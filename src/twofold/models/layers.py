@@ -140,9 +140,9 @@ class CachedCrossAttention(CrossAttention):
         if past is None:
             return self.keys_and_values(context)
         if not past.is_updated.get(self.layer_idx):
-            made = self.keys_and_values(context)
+            projected = self.keys_and_values(context)
             past.is_updated[self.layer_idx] = True
-            return KeyValues(*past.cross_attention_cache.update(made.key, made.value, self.layer_idx))
+            return KeyValues(*past.cross_attention_cache.update(projected.key, projected.value, self.layer_idx))
         kept: Any = past.cross_attention_cache.layers[self.layer_idx]
         return KeyValues(kept.keys, kept.values)
 
@@ -204,7 +204,7 @@ class Layer(GradientCheckpointingLayer):
         context_mask: Tensor | None = None,
         past_key_values: Cache | None = None,
         output_attentions: bool = False,
-        **told: Any,
+        **packed: Any,
     ) -> Tensor:
         both = past_key_values if isinstance(past_key_values, EncoderDecoderCache) else None
         own_past = past_key_values if both is None else both.self_attention_cache
@@ -212,7 +212,7 @@ class Layer(GradientCheckpointingLayer):
         def attend(x: Tensor) -> Tensor:
             options = {
                 "output_attentions": output_attentions,
-                "packed": told if told.get("cache") is not None else None,
+                "packed": packed if packed.get("cache") is not None else None,
             }
             return self.self_attn(x, rotary_table, attention_mask, own_past, **options)[0]
 

@@ -73,9 +73,9 @@ def load_as(
         raise ValueError(f"{folder} holds no {model_class.__name__}: {error}") from error
     model, info = loaded
     for what, problem in (("missing_keys", "lacks"), ("unexpected_keys", "has, beyond the model,")):
-        if found := sorted(info[what]):
-            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-            raise ValueError(f"{folder / WEIGHTS} {problem} {found[0]}{more}: {CONFIG} is that of another model")
+        if names := sorted(info[what]):
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            raise ValueError(f"{folder / WEIGHTS} {problem} {names[0]}{more}: {CONFIG} is that of another model")
     return model.eval()
 
 
@@ -111,17 +111,17 @@ def json_of(file: Path) -> dict[str, Any]:
     if not file.is_file():
         raise ValueError(f"{file.parent} holds no model: it has no {file.name}")
     try:
-        told = json.loads(file.read_text(encoding="utf-8"))
+        fields = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{file} is not readable: {error}") from error
-    if not isinstance(told, dict):
-        raise ValueError(f"{file} must hold a JSON object, got {type(told).__name__}")
-    return told
+    if not isinstance(fields, dict):
+        raise ValueError(f"{file} must hold a JSON object, got {type(fields).__name__}")
+    return fields
 
 
-def _check_attention(told: Any, file: Path) -> None:
+def _check_attention(fields: Any, file: Path) -> None:
     """What computes attention is chosen by name, also inside of parts; a name of the hub's would be fetched and run."""
-    parts = [told]
+    parts = [fields]
     while parts:
         part = parts.pop()
         if isinstance(part, list):

@@ -19,7 +19,7 @@ def self_weights(model: nn.Module, *args: Any, **kwargs: Any) -> list[Tensor]:
     Args:
         model: any model of this package; arguments are those of its forward, without a cache.
     """
-    found: list[Tensor] = []
+    weights: list[Tensor] = []
 
     mine = get_ident()
 
@@ -32,7 +32,7 @@ def self_weights(model: nn.Module, *args: Any, **kwargs: Any) -> list[Tensor]:
         new = module.project(x, rotary_table)
         causal = module.is_causal and mask is None
         grouped = module.heads != module.kv_heads
-        found.append(
+        weights.append(
             self_weight(new.query, new.key, new.self_key, attn_mask=mask, is_causal=causal, enable_gqa=grouped)
         )
 
@@ -49,4 +49,4 @@ def self_weights(model: nn.Module, *args: Any, **kwargs: Any) -> list[Tensor]:
         finally:
             for handle in handles:
                 handle.remove()
-    return found
+    return weights

@@ -27,9 +27,9 @@ def matched(config: Config, attention: str) -> Config:
             f"intermediate_size must leave room for own keys and values: {config.intermediate_size} less "
             f"{round(change / column)}"
         )
-    made = deepcopy(config)
-    made.attention, made.intermediate_size = attention, width
-    return made
+    narrowed = deepcopy(config)
+    narrowed.attention, narrowed.intermediate_size = attention, width
+    return narrowed
 
 
 def _own_parameters(config: Any, attention: str) -> int:

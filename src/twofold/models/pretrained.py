@@ -61,10 +61,10 @@ class TwofoldPreTrainedModel(PreTrainedModel):
         model, info = loaded
         lacking = sorted(key for key in info["missing_keys"] if ".self_key." in key or ".self_value." in key)
         if lacking:
-            told = f"{lacking[0]} and {len(lacking) - 1} more"
+            which = f"{lacking[0]} and {len(lacking) - 1} more"
             others = any(".self_attn.query." in key for key in info["missing_keys"])
             advice = "it is that of another model" if others else 'load it with attention="standard"'
-            raise ValueError(f"the checkpoint has no weights for a token's own keys and values ({told}): {advice}")
+            raise ValueError(f"the checkpoint has no weights for a token's own keys and values ({which}): {advice}")
         return loaded if output_loading_info else model
 
 
@@ -120,12 +120,12 @@ class Stack(TwofoldPreTrainedModel):
         self, input_ids: Tensor | None, inputs_embeds: Tensor | None, position_ids: Tensor | None, seen: Any = 0
     ) -> tuple[Tensor, RotaryTable | None]:
         """Embeddings and the rotary table that rotary layers take, by the positions given or counted on from `seen`."""
-        given = input_ids if inputs_embeds is None else inputs_embeds
-        if given is None or (input_ids is not None and inputs_embeds is not None):
+        tokens = input_ids if inputs_embeds is None else inputs_embeds
+        if tokens is None or (input_ids is not None and inputs_embeds is not None):
             raise ValueError("give exactly one of input_ids and inputs_embeds")
         if position_ids is None:
-            position_ids = (torch.arange(given.shape[1], device=given.device) + seen)[None]
-        B, T = given.shape[:2]
+            position_ids = (torch.arange(tokens.shape[1], device=tokens.device) + seen)[None]
+        B, T = tokens.shape[:2]
         if position_ids.dim() != 2 or position_ids.shape[0] not in (1, B) or position_ids.shape[1] != T:
             raise ValueError(f"position_ids must have shape (B, T) = {(B, T)}, got {tuple(position_ids.shape)}")
         return self.embedding(input_ids, inputs_embeds, position_ids)

@@ -41,7 +41,7 @@ class RecurrentPreTrainedModel(PreTrainedModel):
         if config.is_encoder_decoder != self._is_encoder_decoder:
             config = copy.deepcopy(config)
             config.is_encoder_decoder = self._is_encoder_decoder
-        # What from_pretrained is told beside the folder is set after a configuration has looked at itself.
+        # from_pretrained sets its overrides after a configuration has checked itself.
         config.validate_architecture()
         super().__init__(config)
 
@@ -131,14 +131,14 @@ class RecurrentModel(EmbeddedModel):
         shown = past_key_values.shown if past_key_values else []
         steps = real_steps(attention_mask, x)
         check_unpacked(options.get("position_ids"), attention_mask)
-        found: Any = run(self.layers, x, states, steps, shown)
+        result: Any = run(self.layers, x, states, steps, shown)
         if past_key_values is not None:
-            past_key_values.update(found.states, found.hidden_states[1:])
+            past_key_values.update(result.states, result.hidden_states[1:])
         wants = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         return BaseModelOutputWithPast(
-            last_hidden_state=found.output,
+            last_hidden_state=result.output,
             past_key_values=past_key_values,
-            hidden_states=found.hidden_states if wants else None,
+            hidden_states=result.hidden_states if wants else None,
         )
 
 
@@ -168,7 +168,7 @@ class RecurrentForCausalLM(RecurrentPreTrainedModel, GenerationMixin):
         logits_to_keep: int | Tensor = 0,
         **options: Any,
     ) -> CausalLMOutputWithPast:
-        found = self.model(
+        result = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
             past_key_values=past_key_values,
@@ -176,8 +176,8 @@ class RecurrentForCausalLM(RecurrentPreTrainedModel, GenerationMixin):
             use_cache=use_cache,
             **options,
         )
-        found.last_hidden_state = self.dropout(found.last_hidden_state)
-        return heads.next_token_output(self, found, labels, logits_to_keep, **options)
+        result.last_hidden_state = self.dropout(result.last_hidden_state)
+        return heads.next_token_output(self, result, labels, logits_to_keep, **options)
 
 
 class RecurrentForSequenceClassification(heads.SequenceClassification, RecurrentPreTrainedModel):
@@ -203,9 +203,9 @@ def unit_activations(
         raise ValueError(f"model must be a recurrent stack read one way, or stand on one, got {type(model).__name__}")
     if part not in ("hidden", "cell") or (part == "cell" and stack.config.cell != "lstm"):
         raise ValueError(f"part must be hidden, or cell for an LSTM, got {part!r} for cell {stack.config.cell!r}")
-    past, found = RecurrentCache(), []
+    past, activations = RecurrentCache(), []
     for step in range(input_ids.shape[1]):
         mask = None if attention_mask is None else attention_mask[:, step : step + 1]
         stack(input_ids[:, step : step + 1], attention_mask=mask, past_key_values=past)
-        found.append(torch.cat([state[0 if part == "hidden" else 1] for state in past.states], dim=-1))
-    return torch.stack(found, dim=1)
+        activations.append(torch.cat([state[0 if part == "hidden" else 1] for state in past.states], dim=-1))
+    return torch.stack(activations, dim=1)

@@ -41,12 +41,12 @@ class RecurrentCache:
         """shown (B, T, C): each layer's output, and whatever else hidden steps repeat. Its last step is kept."""
         self.states, self.seen = list(states), self.seen + shown[0].shape[1]
         # Copies: a view would keep all steps alive.
-        self.shown = [one[:, -1:].clone() for one in shown]
+        self.shown = [output[:, -1:].clone() for output in shown]
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Row i becomes what row beam_idx[i] was: for beam search."""
         self.states = [tuple(part.index_select(0, beam_idx.to(part.device)) for part in s) for s in self.states]
-        self.shown = [one.index_select(0, beam_idx.to(one.device)) for one in self.shown]
+        self.shown = [output.index_select(0, beam_idx.to(output.device)) for output in self.shown]
 
     def reset(self) -> None:
         self.states, self.shown, self.seen = [], [], 0
@@ -85,9 +85,9 @@ class RealSteps(NamedTuple):
 
     def back(self, x: Tensor, before: Tensor | None) -> Tensor:
         """The way back: a skipped step shows what the latest real one did, `before` x if need be, or zeros if none."""
-        found = x.gather(1, self.latest.clamp(min=0)[..., None].expand_as(x))
+        gathered = x.gather(1, self.latest.clamp(min=0)[..., None].expand_as(x))
         is_earlier = (self.latest < 0)[..., None]
-        return found.masked_fill(is_earlier, 0.0) if before is None else torch.where(is_earlier, before, found)
+        return gathered.masked_fill(is_earlier, 0.0) if before is None else torch.where(is_earlier, before, gathered)
 
 
 def check_steps(x: Tensor) -> None:
@@ -95,11 +95,11 @@ def check_steps(x: Tensor) -> None:
         raise ValueError(f"input must have at least one step, got shape {tuple(x.shape)}")
 
 
-def real_steps(attention_mask: Tensor | None, given: Tensor) -> RealSteps | None:
-    """None where every step of `given` (B, T, ...) is real. A mask may cover what a cache has seen as well."""
+def real_steps(attention_mask: Tensor | None, x: Tensor) -> RealSteps | None:
+    """None where every step of x (B, T, ...) is real. A mask may cover what a cache has seen as well."""
     if attention_mask is None:
         return None
-    B, T = given.shape[:2]
+    B, T = x.shape[:2]
     if attention_mask.dim() != 2 or attention_mask.shape[0] != B or attention_mask.shape[1] < T:
         raise ValueError(
             f"attention_mask must have shape {(B, T)}, or more columns for what was read before, "

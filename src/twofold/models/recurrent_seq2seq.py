@@ -89,12 +89,12 @@ class RecurrentEncoder(EmbeddedModel):
         x = self.embedded(input_ids, inputs_embeds)
         steps = real_steps(attention_mask, x)
         check_unpacked(options.get("position_ids"), attention_mask)
-        found = run(self.layers, x, [None] * len(self.layers), steps)
+        result = run(self.layers, x, [None] * len(self.layers), steps)
         wants = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         return RecurrentEncoderOutput(
-            last_hidden_state=found.output,
-            final_state=torch.stack([torch.stack(state, dim=1) for state in found.states], dim=1),
-            hidden_states=found.hidden_states if wants else None,
+            last_hidden_state=result.output,
+            final_state=torch.stack([torch.stack(state, dim=1) for state in result.states], dim=1),
+            hidden_states=result.hidden_states if wants else None,
         )
 
 
@@ -142,8 +142,8 @@ class RecurrentDecoder(EmbeddedModel):
         if past_key_values is None and use_cache:
             past_key_values = RecurrentCache()
         # A cache that is still empty counts as none.
-        given: Any = _states(initial_state) or [None] * len(self.layers)
-        states = past_key_values.states if past_key_values else given
+        start: Any = _states(initial_state) or [None] * len(self.layers)
+        states = past_key_values.states if past_key_values else start
         shown = past_key_values.shown if past_key_values else []
         if self.feeds_context:
             if initial_state is None:
@@ -152,21 +152,21 @@ class RecurrentDecoder(EmbeddedModel):
         if self.attention is not None and encoder_hidden_states is None:
             raise ValueError("encoder_hidden_states must be given: attention has nothing to look at")
         mask = None if encoder_attention_mask is None else encoder_attention_mask.bool()[:, None]
-        found, attended = self._read(x, states, shown, attention_mask, encoder_hidden_states, mask)
+        result, attended = self._read(x, states, shown, attention_mask, encoder_hidden_states, mask)
         if past_key_values is not None:
             # What was asked for before is no longer what the state would ask for.
-            past_key_values.update(found.states, [*found.hidden_states[1:], *(attended if self.asks_before else ())])
-        output, weights = found.output, None
+            past_key_values.update(result.states, [*result.hidden_states[1:], *(attended if self.asks_before else ())])
+        output, weights = result.output, None
         if attended is not None and self.combine is not None:
             weights = attended.weights
             output = torch.tanh(self.combine(torch.cat([output, attended.context], dim=-1)))
         wants = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
-        looks = self.config.output_attentions if output_attentions is None else output_attentions
+        shows = self.config.output_attentions if output_attentions is None else output_attentions
         return BaseModelOutputWithPastAndCrossAttentions(
             last_hidden_state=output,
             past_key_values=past_key_values,
-            hidden_states=found.hidden_states if wants else None,
-            cross_attentions=(weights[:, None],) if looks and weights is not None else None,
+            hidden_states=result.hidden_states if wants else None,
+            cross_attentions=(weights[:, None],) if shows and weights is not None else None,
         )
 
     def _read(
@@ -182,25 +182,25 @@ class RecurrentDecoder(EmbeddedModel):
         steps = real_steps(attention_mask, x)
         look = partial(self.attention, memory=memory, attn_mask=memory_mask) if self.attention is not None else None
         if look is None or not self.asks_before:
-            found = run(self.layers, x, states, steps, shown)
-            return found, look and look(found.output)
+            result = run(self.layers, x, states, steps, shown)
+            return result, look and look(result.output)
         # Step by step: each reads, beside its token, what the top state before it found.
         check_steps(x)
         runs, contexts, weights = [], [], []
         for step, token in enumerate(x.split(1, dim=1)):
             top = x.new_zeros(x.shape[0], self.config.hidden_size) if states[-1] is None else states[-1][0]
-            found = look(top[:, None])
-            read = torch.cat([token, found.context], dim=-1)
+            result = look(top[:, None])
+            read = torch.cat([token, result.context], dim=-1)
             is_real = None if attention_mask is None else attention_mask[:, step - x.shape[1], None]
             steps = real_steps(is_real, read)
             runs.append(run(self.layers, read, states, steps, shown[: len(self.layers)]))
             if steps is not None and shown:
                 # A skipped step shows what the latest real one had found.
                 hidden = (steps.lengths == 0).to(x.device)[:, None, None]
-                found = Attended(*(torch.where(hidden, *both) for both in zip(shown[-2:], found, strict=True)))
-            shown = [*runs[-1].hidden_states[1:], *found]
-            contexts.append(found.context)
-            weights.append(found.weights)
+                result = Attended(*(torch.where(hidden, *both) for both in zip(shown[-2:], result, strict=True)))
+            shown = [*runs[-1].hidden_states[1:], *result]
+            contexts.append(result.context)
+            weights.append(result.weights)
             states = runs[-1].states
         output, *hidden = (
             torch.cat(parts, dim=1) for parts in zip(*((one.output, *one.hidden_states) for one in runs), strict=True)
@@ -283,9 +283,9 @@ class RecurrentForConditionalGeneration(RecurrentPreTrainedModel, GenerationMixi
         if truth < 1 and is_taught and past_key_values is None:
             if decoder_input_ids is None:
                 raise ValueError(f"teacher_forcing below 1 needs decoder_input_ids or labels, got {truth} and vectors")
-            found: Any = self._mixed(decoder_input_ids, decoder_attention_mask, truth, **reads)
+            result: Any = self._mixed(decoder_input_ids, decoder_attention_mask, truth, **reads)
         else:
-            found = self.decoder(
+            result = self.decoder(
                 input_ids=decoder_input_ids,
                 attention_mask=decoder_attention_mask,
                 past_key_values=past_key_values,
@@ -293,30 +293,30 @@ class RecurrentForConditionalGeneration(RecurrentPreTrainedModel, GenerationMixi
                 use_cache=use_cache,
                 **reads,
             )
-        logits = self.lm_head(self.dropout(found.last_hidden_state))
+        logits = self.lm_head(self.dropout(result.last_hidden_state))
         loss: Any = None
         if labels is not None:
             loss = answer_loss(self, logits, labels, smoothing, options.get("num_items_in_batch"))
-        return Seq2SeqLMOutput(loss=loss, logits=logits, **outputs_of_both(encoder_outputs, found))
+        return Seq2SeqLMOutput(loss=loss, logits=logits, **outputs_of_both(encoder_outputs, result))
 
-    def _truth(self, given: float | None) -> float:
-        if given is None:
+    def _truth(self, teacher_forcing: float | None) -> float:
+        if teacher_forcing is None:
             return self.config.teacher_forcing if self.training else 1.0
-        if not 0 <= given <= 1:
-            raise ValueError(f"teacher_forcing must lie between 0 and 1, got {given}")
-        return given
+        if not 0 <= teacher_forcing <= 1:
+            raise ValueError(f"teacher_forcing must lie between 0 and 1, got {teacher_forcing}")
+        return teacher_forcing
 
-    def _mixed(self, told: Tensor, mask: Tensor | None, truth: float, **reads: Any) -> Any:
-        """Step by step: each row reads `told` with probability `truth`, else its own last answer. The first is told."""
-        past, ids, steps = RecurrentCache(), told[:, :1], []
-        for step in range(told.shape[1]):
+    def _mixed(self, truth_ids: Tensor, mask: Tensor | None, truth: float, **reads: Any) -> Any:
+        """Step by step: each row reads the truth with probability `truth`, else its own last answer."""
+        past, ids, steps = RecurrentCache(), truth_ids[:, :1], []
+        for step in range(truth_ids.shape[1]):
             seen = None if mask is None else mask[:, : step + 1]
             steps.append(self.decoder(input_ids=ids, attention_mask=seen, past_key_values=past, **reads))
-            if step + 1 < told.shape[1]:
+            if step + 1 < truth_ids.shape[1]:
                 with torch.no_grad():
                     own = self.lm_head(steps[-1].last_hidden_state).argmax(-1)
-                is_told = torch.rand(own.shape, device=own.device) < truth
-                ids = torch.where(is_told, told[:, step + 1 : step + 2], own)
+                is_truth = torch.rand(own.shape, device=own.device) < truth
+                ids = torch.where(is_truth, truth_ids[:, step + 1 : step + 2], own)
 
         def joined(name: str, dim: int) -> Any:
             parts = [getattr(step, name) for step in steps]

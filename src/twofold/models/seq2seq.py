@@ -43,10 +43,10 @@ class Seq2SeqEncoder(EncoderModel):
         cue_ids: Tensor | None = None,
         **options: Any,
     ) -> BaseModelOutput:
-        found = super().forward(input_ids, attention_mask, position_ids, inputs_embeds, cue_ids, **options)
-        if not self.config.copies or not isinstance(found, BaseModelOutput):
-            return found
-        return SourceOutput(**found, source_ids=input_ids)
+        output = super().forward(input_ids, attention_mask, position_ids, inputs_embeds, cue_ids, **options)
+        if not self.config.copies or not isinstance(output, BaseModelOutput):
+            return output
+        return SourceOutput(**output, source_ids=input_ids)
 
 
 class Seq2SeqDecoder(Stack):
@@ -156,7 +156,7 @@ class Seq2SeqModel(Seq2SeqPreTrainedModel):
             )
         elif not isinstance(encoder_outputs, BaseModelOutput):
             encoder_outputs = BaseModelOutput(*encoder_outputs)
-        found = self.decoder(
+        output = self.decoder(
             input_ids=decoder_input_ids,
             attention_mask=decoder_attention_mask,
             encoder_hidden_states=encoder_outputs.last_hidden_state,
@@ -167,7 +167,9 @@ class Seq2SeqModel(Seq2SeqPreTrainedModel):
             use_cache=use_cache,
             **options,
         )
-        return Seq2SeqModelOutput(last_hidden_state=found.last_hidden_state, **outputs_of_both(encoder_outputs, found))
+        return Seq2SeqModelOutput(
+            last_hidden_state=output.last_hidden_state, **outputs_of_both(encoder_outputs, output)
+        )
 
 
 class Seq2SeqForConditionalGeneration(Seq2SeqPreTrainedModel, GenerationMixin):
@@ -203,7 +205,7 @@ class Seq2SeqForConditionalGeneration(Seq2SeqPreTrainedModel, GenerationMixin):
     ) -> Seq2SeqLMOutput:
         """smoothing: how much of every label the loss spreads evenly over the vocabulary."""
         decoder_input_ids = decoder_reads(self, decoder_input_ids, options.get("decoder_inputs_embeds"), labels)
-        found = self.model(
+        output = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
             decoder_input_ids=decoder_input_ids,
@@ -211,22 +213,22 @@ class Seq2SeqForConditionalGeneration(Seq2SeqPreTrainedModel, GenerationMixin):
             use_cache=use_cache,
             **options,
         )
-        logits = self.lm_head(found.last_hidden_state)
+        logits = self.lm_head(output.last_hidden_state)
         if self.copying is not None:
             source_ids = getattr(encoder_outputs, "source_ids", input_ids)
             if source_ids is None:
                 raise ValueError("copies needs the source's tokens: give input_ids, or encoder_outputs with source_ids")
             if decoder_input_ids is None:
                 raise ValueError("copies needs the tokens that the decoder reads: give decoder_input_ids")
-            source = found.encoder_last_hidden_state
+            source = output.encoder_last_hidden_state
             logits = self.copying(
-                found.last_hidden_state, logits, source, source_ids, attention_mask, decoder_input_ids
+                output.last_hidden_state, logits, source, source_ids, attention_mask, decoder_input_ids
             )
         loss: Any = None
         if labels is not None:
             loss = answer_loss(self, logits, labels, smoothing, options.get("num_items_in_batch"))
         # Of `Seq2SeqModelOutput` all but the last hidden state has the same name.
-        outputs = {name: value for name, value in found.items() if name != "last_hidden_state"}
+        outputs = {name: value for name, value in output.items() if name != "last_hidden_state"}
         return Seq2SeqLMOutput(loss=loss, logits=logits, **outputs)
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from twofold.retrofit.attention import OWN_NAMES, PREFIX, split_module
 from twofold.retrofit.projections import Heads, Layout, layouts
 
 MODEL_TYPE = "twofold_split"
-# Before what `split_attention` of a configuration is lacking, there is no telling which class is meant.
+# What `split_attention` of a configuration holds.
 FIELDS = ("kind", "model_type", "modules")
 
 
@@ -42,9 +42,13 @@ def original_type(fields: dict[str, Any]) -> type[PreTrainedConfig]:
     """The class of the original's configuration, one of transformers' own."""
     split = fields.get("split_attention")
     name = split.get("model_type") if isinstance(split, dict) else None
-    if not isinstance(name, str) or name not in transformers.CONFIG_MAPPING:
+    original = (
+        transformers.CONFIG_MAPPING[name] if isinstance(name, str) and name in transformers.CONFIG_MAPPING else None
+    )
+    # Others may have been registered, this package's own among them.
+    if original is None or not original.__module__.startswith("transformers."):
         raise ValueError(f"split_attention must name the original's model_type, one of transformers', got {name!r}")
-    return transformers.CONFIG_MAPPING[name]
+    return original
 
 
 class SplitModel:
