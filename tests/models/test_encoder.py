@@ -172,7 +172,7 @@ class TestGoal:
         torch.manual_seed(0)
         return EncoderForGoal(config(GoalConfig, num_labels=4, num_slot_labels=3, init="copy", **changes))
 
-    def test_goal_slots_and_confidence_are_learned_together(self):
+    def test_goal_and_slots_are_learned_together(self):
         model, ids = self.model(), tokens(B=6, T=7)
         labels, slot_labels = ids[:, 0] % 4, ids % 3
         optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)

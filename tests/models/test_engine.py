@@ -23,7 +23,7 @@ def test_arrays_are_what_the_model_says(dtype):
     with torch.no_grad():
         expected = model(**{name: torch.from_numpy(array) for name, array in ARRAYS.items()})
     output = TorchEngine(model)(ARRAYS)
-    assert output.keys() == {"goal_logits", "slot_logits", "confidence"}
+    assert output.keys() == {"goal_logits", "slot_logits"}
     for name, array in output.items():
         assert array.dtype == np.float32
         np.testing.assert_array_equal(array, expected[name].float().numpy())

@@ -47,11 +47,6 @@ def check_token(config: PreTrainedConfig, name: str) -> None:
         raise ValueError(f"{name} must be a token of vocab_size {size}, got {token}")
 
 
-def check_temperature(config: PreTrainedConfig, name: str) -> None:
-    if not 0 < getattr(config, name) < math.inf:
-        raise ValueError(f"{name} must be a finite number above 0, got {getattr(config, name)}")
-
-
 @strict
 class TransformerConfig(PreTrainedConfig):
     """What all transformers here share."""
@@ -234,4 +229,7 @@ class EmbeddingConfig(EncoderConfig):
 
     def validate_architecture(self) -> None:
         super().validate_architecture()
-        check_temperature(self, "similarity_temperature")
+        if not 0 < self.similarity_temperature < math.inf:
+            raise ValueError(
+                f"similarity_temperature must be a finite number above 0, got {self.similarity_temperature}"
+            )
