@@ -3,7 +3,7 @@
 import re
 
 from twofold.lab.plan import Plan
-from twofold.training.progress import Silent
+from twofold.training.progress import Progress
 
 SIZE = {"width": 16, "layers": 1, "heads": 2, "context_length": 16, "batch_size": 8, "evaluations": 2}
 # Steps of such a model see 8 times 16 tokens, every one of them, because the texts below are 28 batches.
@@ -64,7 +64,7 @@ def plan(**changes):
     return Plan(**told | changes)
 
 
-class Heard(Silent):
+class Heard(Progress):
     """A progress that remembers which runs began, with `begins` called before each, and what else was noted."""
 
     def __init__(self):

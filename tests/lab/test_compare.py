@@ -14,7 +14,7 @@ from twofold.lab.rates import rate_curves, rate_for
 from twofold.lab.records import FILE, Key, append, read_records
 from twofold.lab.trial import Laboratory
 from twofold.training import Stopped
-from twofold.training.progress import Silent
+from twofold.training.progress import Progress
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def test_where_all_diverge_it_ends(lab, tmp_path, trained):
 def test_the_grid_may_be_of_one_budget_and_its_rate_serves_the_others(data, tmp_path, trained):
     lab = Laboratory(quick.plan(budgets=(128, 256, 512), grid_budgets=(256,)), data)
     trained.on(lab, lambda key: 2.0 - key.lr)
-    work(lab, tmp_path, Silent())
+    work(lab, tmp_path, Progress())
     assert {key.budget for key in trained if key.phase == "grid"} == {256}
     finals = [key for key in trained if key.phase == "final"]
     assert len(finals) == 2 * 2 * 3
@@ -154,7 +154,7 @@ def test_a_run_that_another_has_is_waited_for(lab, tmp_path, trained, monkeypatc
             claim.__exit__(None, None, None)
 
     monkeypatch.setattr(compare.time, "sleep", sleep)
-    assert len(work(lab, tmp_path, Silent())) == 8
+    assert len(work(lab, tmp_path, Progress())) == 8
     assert slept == [compare.WAIT, compare.WAIT]
     assert theirs not in trained
     assert len(trained) == 7
@@ -166,7 +166,7 @@ def test_what_another_left_undone_is_taken_over(lab, tmp_path, trained, monkeypa
     claim = _claimed(tmp_path, theirs, lab)
     assert claim.__enter__()
     monkeypatch.setattr(compare.time, "sleep", lambda seconds: claim.__exit__(None, None, None))
-    work(lab, tmp_path, Silent())
+    work(lab, tmp_path, Progress())
     assert trained[3] == theirs
     assert len(trained) == 8
 
@@ -176,7 +176,7 @@ def test_what_another_finished_in_the_meantime_is_not_done_again(lab, tmp_path, 
     trained.on(lab)
     theirs = lab.plan.grid()[1]
 
-    class Quicker(Silent):
+    class Quicker(Progress):
         def note(self, text):
             if text.startswith("  ") and theirs not in values(tmp_path):
                 append(tmp_path / FILE, lab.run(theirs, tmp_path))
@@ -191,7 +191,7 @@ def test_runs_on_other_data_are_refused(lab, whole, tmp_path):
     other = Laboratory(lab.plan, quick.texts(tmp_path / "other", shift=1))
     before = (folder / FILE).read_bytes()
     with pytest.raises(ValueError, match=r"has runs on other data \(\w{16}\), got \w{16}: give data as it was"):
-        work(other, folder, Silent())
+        work(other, folder, Progress())
     assert (folder / FILE).read_bytes() == before
 
 
@@ -209,7 +209,7 @@ def test_runs_that_do_not_say_their_data_are_refused(lab, whole, tmp_path):
     for record in read_records(whole[0] / FILE)[:2]:
         append(tmp_path / FILE, replace(record, environment={}))
     with pytest.raises(ValueError, match=r"has runs on other data \(they do not say which\), got \w{16}"):
-        work(lab, tmp_path, Silent())
+        work(lab, tmp_path, Progress())
 
 
 def test_a_damaged_file_is_refused_and_left(lab, whole, tmp_path):
@@ -217,7 +217,7 @@ def test_a_damaged_file_is_refused_and_left(lab, whole, tmp_path):
     (tmp_path / FILE).write_bytes(lines[0] + b"rubbish\n" + lines[1])
     before = (tmp_path / FILE).read_bytes()
     with pytest.raises(ValueError, match=r"records.jsonl:2: "):
-        work(lab, tmp_path, Silent())
+        work(lab, tmp_path, Progress())
     assert (tmp_path / FILE).read_bytes() == before
 
 
@@ -236,11 +236,11 @@ def test_a_full_disk_loses_a_run_and_nothing_else(taken, lab, tmp_path, trained,
 
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError, match=r"No space left|the disk took only a part"):
-        work(lab, tmp_path, Silent())
+        work(lab, tmp_path, Progress())
     monkeypatch.setattr(os, "write", write)
     assert len(read_records(tmp_path / FILE)) == 2
     assert (tmp_path / FILE).read_bytes().endswith(b"\n")
-    assert len(work(lab, tmp_path, Silent())) == 8
+    assert len(work(lab, tmp_path, Progress())) == 8
 
 
 def unlike(data, trained, primary):
@@ -262,19 +262,19 @@ def keep(folder, records):
 def test_a_run_pairs_with_one_that_was_made_alike(data, tmp_path, trained):
     """With another number at once, say: the pair could not be judged."""
     once, twice = unlike(data, trained, (("split_kv", "standard"),))
-    records = work(once, tmp_path, Silent())
+    records = work(once, tmp_path, Progress())
     keep(tmp_path, [one for one in records if one.phase == "grid" or one.seed == 0 or one.arm == "standard"])
     heard = quick.Heard()
     with pytest.raises(ValueError, match=r"made otherwise.*: split_kv seed 1 \(runs_at_once 2 / 1, now / then\)"):
         work(twice, tmp_path, heard, heard.begins)
     # By gated nothing is claimed.
     assert [key.arm for key in heard.begun] == ["gated"]
-    assert len(work(once, tmp_path, Silent())) == len(records)
+    assert len(work(once, tmp_path, Progress())) == len(records)
 
 
 def test_runs_that_are_compared_by_way_of_a_third_are_made_alike(data, tmp_path, trained):
     once, twice = unlike(data, trained, (("gated", "standard"), ("gated", "split_kv")))
-    records = work(once, tmp_path, Silent())
+    records = work(once, tmp_path, Progress())
     keep(tmp_path, [one for one in records if one.phase == "grid" or (one.arm, one.seed) == ("standard", 0)])
     heard = quick.Heard()
     with pytest.raises(ValueError, match=r"split_kv seed 0 \(runs_at_once 2 / 1"):
@@ -286,7 +286,7 @@ def test_runs_that_are_compared_by_way_of_a_third_are_made_alike(data, tmp_path,
 def test_who_is_at_a_pair_s_other_run_decides_how_it_is_made(data, tmp_path, trained):
     """Two kinds of machines share a folder: the second leaves the first its pair, and waits."""
     once, twice = unlike(data, trained, (("split_kv", "standard"),))
-    grid = [record for record in work(once, tmp_path, Silent()) if record.phase == "grid"]
+    grid = [record for record in work(once, tmp_path, Progress()) if record.phase == "grid"]
     keep(tmp_path, grid)
     left = remaining(once.plan, grid)
     theirs, other = left[:2]
@@ -299,7 +299,7 @@ def test_who_is_at_a_pair_s_other_run_decides_how_it_is_made(data, tmp_path, tra
             pass
         assert heard.begun == [key for key in left if key not in (theirs, other)]
     # Once it is given up, anybody may.
-    assert len(work(twice, tmp_path, Silent())) == len(grid) + len(left)
+    assert len(work(twice, tmp_path, Progress())) == len(grid) + len(left)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -310,7 +310,7 @@ def test_who_asks_for_an_end_when_a_run_is_done_loses_nothing(number, lab, tmp_p
 
     trained.on(lab, ended)
     with pytest.raises(Stopped, match=f"{number.name} stopped .*; what is finished is kept") as stopped:
-        work(lab, tmp_path, Silent())
+        work(lab, tmp_path, Progress())
     assert stopped.value.exit_code == 128 + number
     assert [record.key for record in read_records(tmp_path / FILE)] == trained == lab.plan.grid()[:1]
 
@@ -320,7 +320,7 @@ def test_who_waits_for_others_ends_when_asked(number, lab, tmp_path, monkeypatch
     monkeypatch.setattr(compare, "taken", lambda path, wait: None)
     monkeypatch.setattr(compare.time, "sleep", lambda seconds: os.kill(os.getpid(), number))
     with pytest.raises(Stopped):
-        work(lab, tmp_path, Silent())
+        work(lab, tmp_path, Progress())
 
 
 def test_a_run_that_fails_gives_its_claim_back(lab, tmp_path, monkeypatch):
@@ -329,7 +329,7 @@ def test_a_run_that_fails_gives_its_claim_back(lab, tmp_path, monkeypatch):
 
     monkeypatch.setattr(lab, "run", failing)
     with pytest.raises(RuntimeError, match="out of memory"):
-        work(lab, tmp_path, Silent())
+        work(lab, tmp_path, Progress())
     with _claimed(tmp_path, lab.plan.grid()[0], lab) as is_mine:
         assert is_mine
 

@@ -17,7 +17,7 @@ from twofold.training import Bar, Settings, fit, is_finished, read_metrics
 from twofold.training.distribution import join
 from twofold.training.feeding import Piece, fed
 from twofold.training.learner import Learner
-from twofold.training.progress import Silent
+from twofold.training.progress import Progress
 
 
 def test_a_run_leaves_a_model_and_its_curve(tmp_path):
@@ -258,7 +258,7 @@ def test_several_heads_train(tmp_path):
     assert [line["step"] for line in tiny.curve(tmp_path)] == [2, 3]
 
 
-class Told(Silent):
+class Told(Progress):
     def __init__(self):
         self.heard = []
 
@@ -407,7 +407,7 @@ def test_a_folder_that_goes_while_it_trains_is_an_error_that_names_it(step, dama
     folder = tmp_path / "run"
     after = []
 
-    class Removes(Silent):
+    class Removes(Progress):
         def step(self, step_):
             if step_.step == step:
                 damage(folder)

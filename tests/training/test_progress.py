@@ -9,7 +9,7 @@ from rich.console import Console
 
 from tests.training import tiny
 from twofold.training import Bar
-from twofold.training.progress import Progress, Silent, Step
+from twofold.training.progress import Progress, Step
 
 
 def test_lines_where_there_is_no_terminal(tmp_path):
@@ -44,7 +44,7 @@ def test_without_rich(monkeypatch):
 
 
 def test_silence_is_a_progress(capsys):
-    nobody: Progress = Silent()
+    nobody: Progress = Progress()
     nobody.started(1, 0)
     step = Step(
         step=1,

@@ -12,12 +12,12 @@ import pytest
 
 from tests.training import tiny
 from twofold.training import Stopped, is_finished, prepare_folder, read_metrics
-from twofold.training.progress import Silent
+from twofold.training.progress import Progress
 
 STEPS = 10
 
 
-class At(Silent):
+class At(Progress):
     """Does something after a step, and remembers what it was told."""
 
     def __init__(self, step, act):
@@ -257,7 +257,7 @@ def test_room_comes_back(uninterrupted, tmp_path):
     """Lines of metrics.jsonl that found no room are written later."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
 
-    class Narrow(Silent):
+    class Narrow(Progress):
         def __init__(self):
             self.notes = []
 

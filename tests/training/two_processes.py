@@ -18,10 +18,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.training import tiny
 from twofold.training import Stopped, leave
-from twofold.training.progress import Silent
+from twofold.training.progress import Progress
 
 
-class SignalAt(Silent):
+class SignalAt(Progress):
     def __init__(self, step):
         self.at = step
 

@@ -201,7 +201,7 @@ def _compare(
     from twofold.lab.trial import Laboratory
     from twofold.tasks.registry import cut_note
     from twofold.training import Bar, Stopped
-    from twofold.training.progress import Silent
+    from twofold.training.progress import Progress
 
     _check_free(chosen.out)
     is_fixed = (chosen.out / FILE).exists()
@@ -225,7 +225,7 @@ def _compare(
     torch.set_num_threads(max(1, torch.get_num_threads() // chosen.at_once))
     done = read_records(chosen.out / RECORDS)
     runs = len(plan.grid()) + len(plan.arms) * len(plan.seeds) * len(plan.budgets) - len(done)
-    progress = Silent() if parent or chosen.json else Bar("compare", unit="tokens")
+    progress = Progress() if parent or chosen.json else Bar("compare", unit="tokens")
     beside = Beside(words, 0 if parent else max(0, min(chosen.at_once, runs) - 1))
     try:
         # What has begun was found in order then, so that the others need not wait until it is looked through again.

@@ -40,22 +40,7 @@ _HOMES = {
     "read_metrics": "folder",
 }
 
-__all__ = [
-    "Bar",
-    "Diverged",
-    "Outcome",
-    "Progress",
-    "Settings",
-    "Step",
-    "Stopped",
-    "fit",
-    "is_finished",
-    "is_main_process",
-    "leave",
-    "packed",
-    "prepare_folder",
-    "read_metrics",
-]
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> object:

@@ -40,7 +40,7 @@ from twofold.training.loss import count
 from twofold.training.optimizer import rate
 from twofold.training.order import epoch_batches, lengths_of, total_steps
 from twofold.training.presence import Presence
-from twofold.training.progress import Progress, Silent, Step
+from twofold.training.progress import Progress, Step
 from twofold.training.randomness import undisturbed
 from twofold.training.reporters import reporter
 from twofold.training.result import read_model, write_model
@@ -115,7 +115,7 @@ def fit(
             evaluate=evaluate,
             metric=metric,
             higher_is_better=higher_is_better,
-            progress=progress if progress is not None and processes.is_main else Silent(),
+            progress=progress if progress is not None and processes.is_main else Progress(),
         )
         run = _Run(job, processes, resume)
         stack.callback(run.close)

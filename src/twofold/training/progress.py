@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from twofold.extras import not_installed
 
@@ -31,41 +31,26 @@ class Step:
         return asdict(self)
 
 
-class Progress(Protocol):
-    """Called as work goes on, in the main process only."""
+class Progress:
+    """Called as work goes on, in the main process only. This one reports nothing; others override what they report."""
 
     def started(self, total: int, done: int) -> None:
         """How many steps there are in all, and how many are done: at the start, and whenever others did some."""
 
-    def step(self, step: Step) -> None: ...
-
-    def evaluated(self, step: int, numbers: Mapping[str, float]) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-    def finished(self) -> None: ...
-
-
-class Silent:
-    """Reports nothing."""
-
-    def started(self, total: int, done: int) -> None:
-        pass
-
     def step(self, step: Step) -> None:
-        pass
+        """After a step, every log_steps."""
 
     def evaluated(self, step: int, numbers: Mapping[str, float]) -> None:
-        pass
+        """What the model scored on the dev split after a step."""
 
     def note(self, text: str) -> None:
-        pass
+        """Something that a user should know."""
 
     def finished(self) -> None:
-        pass
+        """Nothing more will be reported."""
 
 
-class Noted(Silent):
+class Noted(Progress):
     """Keeps the notes, for whoever prints them in another form."""
 
     def __init__(self) -> None:
@@ -75,7 +60,7 @@ class Noted(Silent):
         self.notes.append(text)
 
 
-class Bar:
+class Bar(Progress):
     """A bar with loss, rate, tokens a second and the time left; where there is no terminal, a line now and then.
 
     Several bars may share a `display`. Where nothing can be written, work goes on.
