@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from twofold.data.bio import spans_of, tags_of
+from twofold.data.bio import tags_of
 from twofold.tasks import TASKS
 from twofold.tasks.answers import bag_of_words_answer
 from twofold.tasks.bm25 import bm25
@@ -27,6 +27,7 @@ from twofold.tasks.summarization import rouge
 from twofold.tasks.summary_baselines import lead, most_telling
 from twofold.tasks.tallies import scores_of
 from twofold_runtime.predictions import GoalPrediction, LabelPrediction, SlotValue
+from twofold_runtime.tagging import spans_of
 from twofold_runtime.words import fine_words
 
 # Before and after a text of characters: code points that no text has.
@@ -79,7 +80,7 @@ def goals(task, train, examples):
     found = []
     for text, inside, out in zip(texts, nearness[:, is_goal], outside, strict=True):
         places = words_in(text)
-        spans = [(slot.name, slot.start, slot.end) for slot in spans_of(places, tags(cut(text, places)))]
+        spans = spans_of(places, tags(cut(text, places)))
         slots = tuple(SlotValue(name, text[start:end], start, end) for name, start, end in spans)
         nearer = 1 / (1 + math.exp(out - inside.max()))
         goal = model.classes_[is_goal][inside.argmax()]

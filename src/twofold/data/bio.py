@@ -8,6 +8,7 @@ from pathlib import Path
 from twofold.data.examples import Slot, Tagged
 from twofold.data.files import DataError, check_count, lines_of
 from twofold_runtime.checked import shown
+from twofold_runtime.tagging import spans_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +64,12 @@ def joined(tagged: Tagged) -> tuple[str, tuple[Slot, ...]]:
     """Words with spaces between, and the BIO spans as places in that text."""
     starts = accumulate((len(word) + 1 for word in tagged.words), initial=0)
     places = [(start, start + len(word)) for start, word in zip(starts, tagged.words, strict=False)]
-    return " ".join(tagged.words), spans_of(places, tagged.tags)
+    return " ".join(tagged.words), slots_of(places, tagged.tags)
 
 
-def spans_of(words: Sequence[tuple[int, int]], tags: Sequence[str]) -> tuple[Slot, ...]:
-    """Slots over words at these places with BIO tags. An I without a B before it begins a slot too."""
-    slots: list[Slot] = []
-    open_name = None
-    for (start, end), tag in zip(words, tags, strict=True):
-        name = tag[2:] or None
-        if name is not None and name == open_name and tag[0] == "I":
-            slots[-1] = Slot(name, slots[-1].start, end)
-        elif name is not None:
-            slots.append(Slot(name, start, end))
-        open_name = name
-    return tuple(slots)
+def slots_of(words: Sequence[tuple[int, int]], tags: Sequence[str]) -> tuple[Slot, ...]:
+    """Named pieces of words at these places with BIO tags; a piece that begins with I begins all the same."""
+    return tuple(Slot(*span) for span in spans_of(words, tags))
 
 
 def tags_of(words: tuple[tuple[int, int], ...], slots: tuple[Slot, ...]) -> tuple[str, ...]:
