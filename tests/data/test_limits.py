@@ -11,7 +11,7 @@ import pytest
 
 from twofold.data.files import DataError, bytes_of, lines_of, text_of
 from twofold.data.goal_files import read_goals
-from twofold.data.readers import check_known, read_labelled, read_questions, read_retrieval, read_tagged
+from twofold.data.readers import read_labelled, read_questions, read_retrieval, read_tagged, unknown_labels
 from twofold.data.splits import Splits
 from twofold.data.vocabulary import train_tokenizer
 from twofold_runtime.limits import LIMITS, limit
@@ -147,7 +147,7 @@ def test_a_line_of_ten_megabytes(tmp_path):
 def test_many_labels():
     splits = Splits([f"label {number}" for number in range(100_000)], [], [])
     assert "data: 100,000 different labels in train, expected at most 10,000" in refused(
-        check_known, splits, lambda label: [label]
+        unknown_labels, splits, lambda label: [label]
     )
 
 

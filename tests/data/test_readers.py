@@ -10,7 +10,6 @@ from twofold.data.examples import Answer, Document, Labelled, Pair, Query, Quest
 from twofold.data.files import DataError
 from twofold.data.goal_files import labels_of, read_goals
 from twofold.data.readers import (
-    check_known,
     read_labelled,
     read_pairs,
     read_questions,
@@ -18,6 +17,8 @@ from twofold.data.readers import (
     read_summaries,
     read_tagged,
     read_texts,
+    says_unknown,
+    unknown_labels,
 )
 from twofold.data.splits import all_as_test
 
@@ -445,10 +446,11 @@ def test_texts_a_line(tmp_path):
 
 def test_labels_that_train_lacks():
     good, strange = Utterance("a", "x", (Slot("s", 0, 1),)), Utterance("a", "x", (Slot("t", 0, 1),))
-    check_known(Splits([good], [good], [Utterance("b", None)]), labels_of)
-    with pytest.raises(DataError, match=r"^here: 1 label of dev or test not in train: 't' \(1\)$"):
-        check_known(Splits([good], [good], [good, strange]), labels_of, "here")
-    check_known(Splits([], [good], []), labels_of)
+    assert unknown_labels(Splits([good], [good], [Utterance("b", None)]), labels_of) == {}
+    unknown = unknown_labels(Splits([good], [good], [good, strange]), labels_of)
+    assert unknown == {"t": 1}
+    assert says_unknown(unknown) == "1 label not in train, counted as wrong: 't' (1)"
+    assert unknown_labels(Splits([], [good], []), labels_of) == {}
 
 
 def test_spans_become_tags():

@@ -98,6 +98,7 @@ def read_as_asked(chosen: Evaluate) -> AbstractContextManager[None]:
 def examples_for(chosen: Evaluate, opened: Any) -> tuple[list[Any], dict[str, str]]:
     """What an opened run is to be scored on, and what to note of it."""
     from twofold.data.streaming import Streamed
+    from twofold.tasks.registry import unknown_note
 
     with read_as_asked(chosen):
         splits = opened.examples(chosen.data)
@@ -111,6 +112,9 @@ def examples_for(chosen: Evaluate, opened: Any) -> tuple[list[Any], dict[str, st
     if chosen.split in splits.cut:
         notes["split"] = f"{chosen.split} is cut from train, for the data has none (--split all scores all there is)"
         warn(f"twofold: {notes['split']}")
+    if unknown := unknown_note(opened.task, examples):
+        notes["labels"] = unknown
+        warn(f"twofold: {unknown}")
     if not examples:
         raise ValueError(f"{chosen.data or 'what the run was trained on'} has no {chosen.split} split")
     return examples, notes

@@ -27,7 +27,7 @@ ENDINGS = (".jsonl", *TAGGED)
 
 
 def labels_of(utterance: Utterance) -> list[str]:
-    """Names of an utterance's goal and slots, for `check_known`. Out of scope needs no example."""
+    """Names of an utterance's goal and slots. Out of scope needs no example."""
     return [*([utterance.goal] if utterance.goal else []), *(slot.name for slot in utterance.slots)]
 
 

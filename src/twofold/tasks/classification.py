@@ -13,7 +13,7 @@ from twofold.data.examples import Labelled, Splits
 from twofold.data.files import DataError
 from twofold.data.hub import is_hub
 from twofold.data.hub_readers import hub_labelled
-from twofold.data.readers import check_known, read_labelled
+from twofold.data.readers import read_labelled
 from twofold.data.vocabulary import train_tokenizer
 from twofold.models.configs import EncoderConfig
 from twofold.models.encoder import EncoderForSequenceClassification
@@ -22,7 +22,7 @@ from twofold.tasks.hiding import with_token_dropout
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.sizes import RATES, named, sized
 from twofold.tasks.tallies import Tally, calibration_error, macro_f1, verdicts
-from twofold.tasks.task import CalibratedTask, Features, Result, check_labels
+from twofold.tasks.task import CalibratedTask, Features, Result
 from twofold_runtime.labels import LONGEST
 from twofold_runtime.predictions import LabelPrediction
 
@@ -44,7 +44,6 @@ class Classification(CalibratedTask[Labelled]):
             splits = moods(seed)
         else:
             splits = hub_labelled(data) if is_hub(data) else read_labelled(data)
-        check_known(splits, cls.labels, "the embedded set" if data is None else data)
         if splits.train and len({example.label for example in splits.train}) == 1:
             raise DataError(data or "data", None, f"train has one label, {splits.train[0].label!r}, expected several")
         return splits
@@ -67,6 +66,9 @@ class Classification(CalibratedTask[Labelled]):
         more = {"max_position_embeddings": LONGEST, **named(self.reading["labels"])}
         return sized(EncoderConfig, options, len(self.tokenizer), **more)
 
+    def known_labels(self) -> frozenset[str]:
+        return frozenset(self.reading["labels"])
+
     def label_counts(self) -> dict[str, int]:
         return {"num_labels": len(self.reading["labels"])}
 
@@ -82,7 +84,6 @@ class Classification(CalibratedTask[Labelled]):
 
     def judged(self, examples: Sequence[Labelled], answers: Sequence[LabelPrediction]) -> dict[str, Tally]:
         """accuracy, and macro_f1 over all labels that occur, in per cent; and the calibration error."""
-        check_labels((one.label for one in examples), self.reading["labels"])
         truth, predicted = [one.label for one in examples], [answer.label for answer in answers]
         right = [true == label for true, label in zip(truth, predicted, strict=True)]
         return {
@@ -94,5 +95,11 @@ class Classification(CalibratedTask[Labelled]):
     def calibration(
         self, model: PreTrainedModel, examples: Sequence[Labelled], results: Sequence[Result]
     ) -> dict[str, Any]:
-        truth = np.array([self.reading["labels"].index(one.label) for one in examples])
-        return {"temperature": best_temperature(np.stack([outputs[0]["logits"] for _, outputs in results]), truth)}
+        logits = np.stack([outputs[0]["logits"] for _, outputs in results])
+        places = {label: place for place, label in enumerate(self.reading["labels"])}
+        truth = np.array([places.get(one.label, -1) for one in examples])
+        # A label that train lacks is never right, and says nothing of confidence.
+        known = truth >= 0
+        if not known.any():
+            return {"temperature": self.codec.calibration.get("temperature", 1.0)}
+        return {"temperature": best_temperature(logits[known], truth[known])}

@@ -15,7 +15,6 @@ from twofold.data.examples import Splits, Utterance
 from twofold.data.files import DataError
 from twofold.data.goal_files import labels_of, read_goals
 from twofold.data.goals import goals
-from twofold.data.readers import check_known
 from twofold.models.configs import GoalConfig
 from twofold.models.encoder import EncoderForGoal
 from twofold.tasks.calibration import best_temperature, best_threshold
@@ -23,7 +22,7 @@ from twofold.tasks.hiding import with_word_dropout
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.sizes import RATES, sized
 from twofold.tasks.tallies import Tally, auroc, calibration_error, span_scores, verdicts
-from twofold.tasks.task import IGNORED, CalibratedTask, Features, Result, check_labels
+from twofold.tasks.task import IGNORED, CalibratedTask, Features, Result
 from twofold.tasks.vocabulary import word_tokenizer
 from twofold_runtime import actions
 from twofold_runtime.folder import read_run, write_whole
@@ -47,7 +46,6 @@ class Goals(CalibratedTask[Utterance]):
     @classmethod
     def examples(cls, data: Path | None, seed: int = 0) -> Splits[Utterance]:
         splits = goals(seed) if data is None else read_goals(data)
-        check_known(splits, cls.labels, "the embedded set" if data is None else data)
         if splits.train and not any(one.goal for one in splits.train):
             raise DataError(data or "data", None, "train has no goal, only what is out of scope")
         return splits
@@ -75,6 +73,9 @@ class Goals(CalibratedTask[Utterance]):
     def config(self, options: ModelOptions) -> PreTrainedConfig:
         more = {"max_position_embeddings": LONGEST, "goal_by_tokens": True}
         return sized(GoalConfig, options, len(self.tokenizer), **more, **self.label_counts())
+
+    def known_labels(self) -> frozenset[str]:
+        return frozenset({*self.reading["goals"], *(label[2:] for label in self.reading["slot_labels"])})
 
     def label_counts(self) -> dict[str, int]:
         return {"num_labels": len(self.reading["goals"]), "num_slot_labels": len(self.reading["slot_labels"])}
@@ -129,7 +130,6 @@ class Goals(CalibratedTask[Utterance]):
         slots, and rejection of what is out of scope. A slot is right with its name and place. out_of_scope_auroc ranks
         by evidence; calibration_error is the expected one of the best goal's confidence.
         """
-        self._check_known(examples)
         pairs = [*zip(examples, answers, strict=True)]
         in_scope = [one.goal is not None for one in examples]
         right = [answer.best_goal == one.goal for one, answer in pairs]
@@ -153,12 +153,14 @@ class Goals(CalibratedTask[Utterance]):
         self, model: PreTrainedModel, examples: Sequence[Utterance], results: Sequence[Result]
     ) -> dict[str, Any]:
         logits = np.stack([outputs[0]["goal_logits"] for _, outputs in results])
-        truth = np.array([self.reading["goals"].index(one.goal or OUTSIDE) for one in examples])
-        outside = truth == 0
+        places = {goal: place for place, goal in enumerate(self.reading["goals"])}
+        # A goal that train lacks has no place, and is never right.
+        truth = np.array([places.get(one.goal or OUTSIDE, -1) for one in examples])
+        outside, inside = truth == 0, truth > 0
         # What is outside has no right goal: only what is inside tells whether confidence is honest.
         temperature = self.codec.calibration.get("temperature", 1.0)
-        if not outside.all():
-            temperature = best_temperature(logits[~outside], truth[~outside])
+        if inside.any():
+            temperature = best_temperature(logits[inside], truth[inside])
         best, evidence = best_goals(logits)
         threshold = best_threshold(evidence.tolist(), (best == truth).tolist(), outside.tolist())
         return {"temperature": temperature, "threshold": threshold, "transitions": _transitions(model)}
@@ -167,12 +169,6 @@ class Goals(CalibratedTask[Utterance]):
         """The embedded actions, for a run of the embedded goals that has none."""
         if read_run(folder).training["data"] is None and not (folder / actions.FILE).exists():
             write_whole(folder / actions.FILE, EMBEDDED_ACTIONS.read_bytes())
-
-    def _check_known(self, examples: Sequence[Utterance]) -> None:
-        inside = [one for one in examples if one.goal]
-        check_labels((one.goal for one in inside if one.goal), self.reading["goals"][1:], "goal")
-        names = dict.fromkeys(label[2:] for label in self.reading["slot_labels"][1:])
-        check_labels((slot.name for one in inside for slot in one.slots), [*names], "slot")
 
 
 def slots_of_goals(train: Iterable[Utterance]) -> dict[str, list[str]]:

@@ -1,11 +1,16 @@
 """The tasks: where each is, and what data and choices it takes. Imports a task when it is asked for."""
 
+from collections import Counter
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from twofold.data.examples import Splits
+from twofold.data.files import check_count
 from twofold.data.hub import is_hub
+from twofold.data.readers import says_unknown
+from twofold.data.streaming import Streamed
 from twofold.tasks import TASKS
 from twofold.tasks.task import Task
 from twofold_runtime.checked import from_mapping
@@ -53,7 +58,20 @@ def examples_of(kind: type[Task], data: Path | None, choices: Any = None) -> Spl
     if is_hub(data) and not kind.reads_hub:
         able = ", ".join(name for name in TASKS if task_class(name).reads_hub)
         raise ValueError(f"data of {kind.name} must be files: of the hub only {able} can be read, got {data}")
-    return kind.examples(data, **choices_for(kind, choices))
+    splits = kind.examples(data, **choices_for(kind, choices))
+    if not isinstance(splits.train, Streamed):
+        known = {label for example in splits.train for label in kind.labels(example)}
+        check_count(data or "the embedded set", None, "LABELS", len(known), "different labels in train")
+    return splits
+
+
+def unknown_note(task: Task, examples: Iterable[Any]) -> str | None:
+    """What a user is told of labels that training did not show, if there are any. They count as wrong."""
+    known = task.known_labels()
+    if known is None:
+        return None
+    unknown = Counter(label for example in examples for label in set(task.labels(example)) - known)
+    return says_unknown(unknown) if unknown else None
 
 
 def check_splits(splits: Splits[Any], data: Path | None, *needed: str) -> None:

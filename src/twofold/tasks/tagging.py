@@ -16,7 +16,7 @@ from twofold.models.encoder import EncoderForTokenClassification
 from twofold.tasks.hiding import with_word_dropout
 from twofold.tasks.options import ModelOptions
 from twofold.tasks.sizes import RATES, named, sized
-from twofold.tasks.task import Features, Task, check_labels
+from twofold.tasks.task import Features, Task
 from twofold.tasks.vocabulary import word_tokenizer
 from twofold_runtime.codec import Encoded
 from twofold_runtime.engine import Arrays
@@ -69,11 +69,6 @@ class Tagging(Task[Tagged]):
     def answer(self, encoded: Encoded[Any], outputs: Sequence[Arrays]) -> list[str]:
         """The tags of the words."""
         return self.codec.tags(outputs)
-
-    def true_tags(self, examples: Sequence[Tagged]) -> list[list[str]]:
-        """The tags of every example, all of which training must have shown."""
-        check_labels((tag for one in examples for tag in one.tags), self.reading["tags"])
-        return [list(one.tags) for one in examples]
 
 
 def _pieces(example: Tagged) -> list[Tagged]:

@@ -98,6 +98,10 @@ class Task(ABC, Generic[Example]):
     def config(self, options: ModelOptions) -> PreTrainedConfig:
         """The configuration of the model to train."""
 
+    def known_labels(self) -> frozenset[str] | None:
+        """The names that a model of this task can predict, as `labels` gives them; None where it has no labels."""
+        return None
+
     def label_counts(self) -> dict[str, int]:
         """Fields of the configuration that must say how many labels there are, and how many."""
         return {}
@@ -211,10 +215,3 @@ def tensors_of(batch: Sequence[Features]) -> dict[str, Tensor]:
     """Rows as padded tensors, labels padded with what is ignored; attention_mask says where tokens are."""
     fills = {name: IGNORED if "labels" in name else PAD for name in batch[0]}
     return {name: torch.from_numpy(array) for name, array in padded(batch, fills).items()}
-
-
-def check_labels(labels: Iterable[str], known: Sequence[str], what: str = "label") -> None:
-    """Raises for a label that was not in the training split, which no model of it could ever give."""
-    if unknown := sorted(set(labels) - set(known)):
-        names = ", ".join(known) or "none"
-        raise ValueError(f"{what} {unknown[0]!r} was not in the training split, which had {names}")

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from difflib import get_close_matches
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from twofold.data.hub import is_hub, settled
 from twofold.data.streaming import Streamed
 from twofold.models.loading import device_named, load_as
 from twofold.tasks.options import ModelOptions
-from twofold.tasks.registry import check_splits, choices_for, cut_note, examples_of, task_class
+from twofold.tasks.registry import check_splits, choices_for, cut_note, examples_of, task_class, unknown_note
 from twofold.tasks.runs import Run, begin_run, finish_run, open_run, record_of, reopened
 from twofold.tasks.sizes import RATES
 from twofold.tasks.task import Task
@@ -169,6 +170,8 @@ def train_task(
     _check_possible(model, rows, settings)
     with begun(folder, force=force, resume=resume, fill=None if goes_on else partial(begin_run, folder, task, record)):
         cuts = [cut_note(splits)] if splits.cut else []
+        if unknown := unknown_note(task, chain(splits.dev, splits.test)):
+            cuts.append(unknown)
         if progress is not None and is_main_process():
             for note in cuts + ([] if goes_on else task.doubts(splits.train)):
                 progress.note(note)
