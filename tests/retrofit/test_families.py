@@ -122,6 +122,20 @@ def test_piece_by_piece_over_a_cache_is_the_whole(name, cache):
     torch.testing.assert_close(torch.cat(pieces, dim=1), whole, atol=5e-5, rtol=5e-5)
 
 
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+@pytest.mark.parametrize("kind", ["split_key", "split_value", "split_kv"])
+def test_a_step_leaves_in_the_cache_what_it_holds_with_gradients_on(kind, cache):
+    """Without gradients the own pair lies in the cache while a token attends; it must not stay there."""
+    model, ids, found = strengthened(convert(model_of("llama"), kind), seed=2), torch.arange(3, 10)[None], []
+    for enabled in (False, True):
+        past = cache_of(cache, model)
+        with torch.set_grad_enabled(enabled):
+            model(ids[:, :6], past_key_values=past)
+            logits = model(ids[:, 6:], past_key_values=past).logits.detach()
+        found.append([logits, *(state.detach() for layer in past.layers for state in (layer.keys, layer.values))])
+    torch.testing.assert_close(found[0], found[1], atol=1e-6, rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", known("llama", "gemma3", "gpt_oss", "gpt2", "t5"))
 @pytest.mark.parametrize("beams", [1, 3])
 def test_generation_over_caches_is_that_without(name, beams):

@@ -12,7 +12,8 @@ B batch, T new tokens, S columns of keys, D head width
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -70,21 +71,49 @@ def attend_split(
     """(B, T, heads, D). Layers without own states (cross-attention, those not converted) get transformers' sdpa."""
     own: OwnStates | None = options.pop(OWN, None)
     _note(module, query, key, value, own)
+    named: dict[str, Any] = {"is_causal": is_causal, "position_bias": position_bias, "softcap": softcap}
+    usual = options | {name: option for name, option in named.items() if option is not None}
     if own is None:
-        named = {"is_causal": is_causal, "position_bias": position_bias, "softcap": softcap}
-        options |= {name: option for name, option in named.items() if option is not None}
-        return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **options)
+        return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **usual)
     _check_cache(options)
     if options.get("s_aux") is not None:
         raise ValueError(f'attention sinks need attn_implementation "{EAGER}", got "{SPLIT}"')
     T, causal = query.shape[2], _is_causal(module, is_causal)
     cached = Cached(key, value, slots_from(own.seen, T, key))
+    if softcap is None and _may_borrow(query, cached, attention_mask):
+        with _own_pair_in_slot(own, cached):
+            return sdpa_attention_forward(module, query, key, value, attention_mask, dropout, scaling, **usual)
     mask = attention_mask if position_bias is None else _biased(position_bias, attention_mask, cached, causal)
     # The kernel of a step scales as usual and knows no softcap.
     is_usual = softcap is None and scaling in (None, query.shape[-1] ** -0.5) and not dropout
     call = place_own_slots(query, own.key, own.value, cached, mask, may_step=is_usual and key.shape[2] > T)
     out = call.attend(is_causal=causal, dropout=dropout, scale=scaling, softcap=softcap)
     return out.transpose(1, 2).contiguous(), None
+
+
+def _may_borrow(query: Tensor, cached: Cached, mask: Tensor | None) -> bool:
+    """Whether one token on a CPU may attend by ordinary attention, its own pair lying in its slot meanwhile.
+
+    That is exact, and for short caches four times as fast as `split_attention`; on GPUs there is a kernel for it.
+    """
+    is_free = not torch.is_grad_enabled() and not torch.compiler.is_compiling()
+    shows_only_written = cached.slots is None or mask is not None
+    return is_free and query.shape[2] == 1 < cached.key.shape[2] and query.device.type == "cpu" and shows_only_written
+
+
+@contextmanager
+def _own_pair_in_slot(own: OwnStates, cached: Cached) -> Generator[None]:
+    """k' and v' of a single new token in the place of its k and v; those are put back afterwards."""
+    slot = slice(-1, None) if cached.slots is None else cached.slots
+    pairs = [(cached.key, own.key), (cached.value, own.value)]
+    kept = [(states, states[:, :, slot].clone(), new) for states, new in pairs if new is not None]
+    try:
+        for states, _, new in kept:
+            states[:, :, slot] = new
+        yield
+    finally:
+        for states, old, _ in kept:
+            states[:, :, slot] = old
 
 
 def _biased(bias: Tensor, mask: Tensor | None, cached: Cached, is_causal: bool) -> Tensor:
