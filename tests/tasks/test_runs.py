@@ -110,15 +110,15 @@ class TestEarlyStop:
     def test_is_told(self, words, capsys):
         out, _ = said(capsys, *words)
         assert "best at step 1 of 3, by chrf\n" in out
-        assert "stopped early, after 2 looks at the dev split without a better chrf (--patience)\n" in out
+        assert "stopped early, after 2 evaluations on the dev split without a better chrf (--patience)\n" in out
 
     def test_is_told_to_programs(self, words, capsys):
         told = json.loads(said(capsys, *words, "--json").out)
         assert (told["steps"], told["best_step"], told["stopped_early"]) == (3, 1, True)
 
-    def test_one_look(self, words, capsys):
+    def test_one_evaluation(self, words, capsys):
         out, _ = said(capsys, *words, "--patience", "1")
-        assert "stopped early, after 1 look at" in out
+        assert "stopped early, after 1 evaluation on" in out
 
     def test_a_run_to_its_end_did_not(self, words, capsys):
         out, _ = said(capsys, *words, "--patience", "9")

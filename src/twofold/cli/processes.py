@@ -19,7 +19,7 @@ from twofold.cli import warn
 from twofold.training.progress import Bar, Progress, Step
 from twofold.training.stopping import listening
 
-# Between two looks at how far the others are.
+# Between two readings of how far the others are.
 SECONDS = 0.25
 # Marks a process that another one of the same comparison has started, with that one's id. Not for users, so not among
 # the options.

@@ -126,8 +126,8 @@ def _tell(task: str, chosen: Any, trained: Any, notes: Sequence[str]) -> None:
     if outcome.best_step:
         say(f"best at step {outcome.best_step} of {outcome.steps}, by {metric}")
     if outcome.stopped_early and chosen.settings.patience is not None:
-        looks = counted(chosen.settings.patience, "look")
-        say(f"stopped early, after {looks} at the dev split without a better {metric} (--patience)")
+        evaluations = counted(chosen.settings.patience, "evaluation")
+        say(f"stopped early, after {evaluations} on the dev split without a better {metric} (--patience)")
     out = quote(str(chosen.out))
     say(f"{chosen.out}: {trained.parameters:,} parameters. Next:")
     say(f'  twofold evaluate {out}\n  twofold predict {out} "..."')
