@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 
-import twofold.lab.compare
+import twofold.lab.runner
 import twofold.report.lab.page  # noqa: F401
 from twofold.cli import main
 

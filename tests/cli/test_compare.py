@@ -211,7 +211,7 @@ def test_a_folder_that_cannot_be_written_gets_a_line(kind, copy, data, monkeypat
         raise kind
 
     before = (copy / FILE).read_bytes()
-    monkeypatch.setattr("twofold.lab.compare.append", refused)
+    monkeypatch.setattr("twofold.lab.runner.append", refused)
     assert main(going_on(data, copy, "--json")) == 2
     said = capsys.readouterr()
     assert kind.strerror in said.err

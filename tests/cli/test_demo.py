@@ -18,8 +18,8 @@ from rich.console import Console
 
 from twofold.cli import demo, main, processes
 from twofold.cli.demo import ARMS
-from twofold.report.comparison import compare
-from twofold.report.goals import goals_page
+from twofold.report.goals_page import goals_page
+from twofold.report.goals_runs import compare
 from twofold.training import Bar, Settings, is_finished, read_metrics
 from twofold_runtime.folder import RunRecord, read_run, write_run
 

@@ -17,7 +17,7 @@ from tests.lab.small import CALCULATIONS, FAMILIES, VOCABULARY, batch, shaken, s
 from twofold.attention.rotary import Rotary
 from twofold.lab import rivals
 from twofold.lab.arms import ARMS, Arm, Wide, build, config_of, parameters
-from twofold.lab.own_arms import digest_of_own
+from twofold.lab.arms_from_file import digest_of_own
 from twofold.models import CaptionerConfig, CaptionerForConditionalGeneration, DecoderForCausalLM, RecurrentConfig
 from twofold.models.layers import SelfAttention
 from twofold.models.loading import load, load_as

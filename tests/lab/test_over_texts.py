@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.lab.made_up import plan
 from tests.lab.test_verdict import CLEAR, SPLIT, grid, runs
-from twofold.lab.comparisons import compared
+from twofold.lab.analysis import compared
 from twofold.lab.per_text import TextSums
 from twofold.lab.verdict import Word, judged
 

@@ -7,9 +7,9 @@ import pytest
 from tests.lab import quick
 from tests.lab.made_up import plan, record
 from tests.lab.test_verdict import CLEAR, SPLIT, VAGUE, grid, runs
-from twofold.lab.compare import remaining
-from twofold.lab.comparisons import compared
+from twofold.lab.analysis import compared
 from twofold.lab.registration import followed, read_registration, register
+from twofold.lab.runner import remaining
 from twofold.lab.stages import current_stage
 from twofold.lab.statistics import stage_levels
 from twofold.lab.verdict import Word, judged

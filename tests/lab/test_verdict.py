@@ -9,8 +9,8 @@ from statistics import stdev
 import pytest
 
 from tests.lab.made_up import ARMS, BUDGETS, ENVIRONMENT, plan, record, records
-from twofold.lab.comparisons import compared
-from twofold.lab.schedules import Clock
+from twofold.lab.analysis import compared
+from twofold.lab.shortest_schedule import Clock
 from twofold.lab.statistics import Estimate, holm, pairs_needed, sign_flip_p, smallest_detectable, t_interval
 from twofold.lab.verdict import Word, interval_text, judged, number, overview, share
 

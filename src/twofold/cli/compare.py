@@ -142,7 +142,7 @@ def usual_options(task: str | None, words: Sequence[str]) -> Compare:
 def _loaded(file: Path | None) -> list[str]:
     if file is None:
         return []
-    from twofold.lab.own_arms import load_arms
+    from twofold.lab.arms_from_file import load_arms
 
     return load_arms(file)
 
@@ -194,10 +194,10 @@ def _compare(
 ) -> int:
     import torch
 
-    from twofold.lab.compare import check_same, work
     from twofold.lab.records import FILE as RECORDS
     from twofold.lab.records import read_records
     from twofold.lab.registration import FILE, another_way, read_registration, register
+    from twofold.lab.runner import check_same, work
     from twofold.lab.trial import Laboratory
     from twofold.tasks.registry import cut_note
     from twofold.training import Bar, Stopped
@@ -258,7 +258,7 @@ def _check_parent(parent: int) -> None:
 def _unknown_elsewhere(arms: Sequence[str], loaded: Collection[str]) -> list[str]:
     """Arms that a script made known in this process alone."""
     from twofold.lab.arms import arm_named
-    from twofold.lab.own_arms import is_own
+    from twofold.lab.arms_from_file import is_own
 
     return [arm.name for arm, _ in map(arm_named, arms) if is_own(arm) and arm.name not in loaded]
 

@@ -66,8 +66,8 @@ def run(words: Sequence[str]) -> int:
     import torch
 
     from twofold.machine import machine
-    from twofold.report.comparison import compare
-    from twofold.report.goals import goals_page, verdict
+    from twofold.report.goals_page import goals_page, verdict
+    from twofold.report.goals_runs import compare
     from twofold_runtime.actions import Actions
 
     _say(console, "Reading the test split and writing the report")

@@ -46,7 +46,7 @@ class Evaluate:
 def run(words: Sequence[str]) -> int:
     chosen = parse(Evaluate, words, "twofold evaluate")
     if chosen.against is not None:
-        from twofold.cli.against import compare_runs
+        from twofold.cli.evaluate_against import compare_runs
 
         return compare_runs(chosen, chosen.against)
     for name in ("resamples", "seed"):

@@ -14,7 +14,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from twofold.lab import rivals
 from twofold.lab.arm_table import RAW, TABLE, Row
-from twofold.lab.pairing import generator, pair
+from twofold.lab.paired_weights import generator, pair
 from twofold.models.captioner import CaptionerConfig
 from twofold.models.configs import TransformerConfig
 from twofold.models.layers import SelfAttention, record_attention

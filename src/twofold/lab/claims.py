@@ -7,7 +7,7 @@ a page are taken together, by the rate of false discoveries (Benjamini and Hochb
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from twofold.lab.comparisons import Comparison
+from twofold.lab.analysis import Comparison
 from twofold.lab.plan import Plan
 from twofold.lab.statistics import benjamini_hochberg
 from twofold.lab.verdict import Verdict

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from twofold.disk import flush
+from twofold.lab.learning_rates import RateCurve, rate_curves, rate_for
 from twofold.lab.pairs import end_runs
 from twofold.lab.plan import Plan
-from twofold.lab.rates import RateCurve, rate_curves, rate_for
 from twofold.lab.records import FILE as RECORDS
 from twofold.lab.records import Key, Record, locked
 from twofold.machine import version_of

@@ -7,7 +7,7 @@ costs what it must and no more.
 from collections.abc import Sequence
 from datetime import datetime
 
-from twofold.lab.comparisons import compared
+from twofold.lab.analysis import compared
 from twofold.lab.plan import Plan
 from twofold.lab.records import Record
 from twofold.lab.verdict import Word, judged

@@ -24,8 +24,8 @@ from twofold.data.examples import Splits
 from twofold.data.hub import is_hub
 from twofold.kernels import choices
 from twofold.lab.arms import ARMS, arm_named, build, config_of, parameters
+from twofold.lab.arms_from_file import digest_of_own, is_own
 from twofold.lab.options import Options, check_metric, options_of
-from twofold.lab.own_arms import digest_of_own, is_own
 from twofold.lab.per_text import TextSums, text_sums
 from twofold.lab.plan import Plan
 from twofold.lab.records import Key, Length, Point, Record, SelfWeight

@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from twofold.lab.comparisons import Comparison
+from twofold.lab.analysis import Comparison
 from twofold.lab.plan import LEAST_PAIRS, Plan
-from twofold.lab.schedules import CONFIDENCE, Clock, Shortest
+from twofold.lab.shortest_schedule import CONFIDENCE, Clock, Shortest
 from twofold.lab.statistics import Estimate
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from twofold.lab.comparisons import Comparison
+from twofold.lab.analysis import Comparison
 from twofold.lab.pairs import Spot, by_budget, gap_curve, mean_curve, seconds_at
 from twofold.lab.statistics import t_interval
 from twofold.report.charts import Interval, Line, heat_map, interval_chart, line_chart, short

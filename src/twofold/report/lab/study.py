@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from twofold.lab.comparisons import Comparison, compared
+from twofold.lab.analysis import Comparison, compared
+from twofold.lab.learning_rates import RateCurve
 from twofold.lab.pairs import end_runs
 from twofold.lab.plan import Plan
-from twofold.lab.rates import RateCurve
 from twofold.lab.records import FILE, Record, read_records
 from twofold.lab.registration import Registration, counted, followed, grid_of, read_registration
 from twofold.lab.stages import current_stage

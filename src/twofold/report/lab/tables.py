@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from statistics import mean, median
 from typing import NamedTuple
 
+from twofold.lab.learning_rates import curve_for, spikes
 from twofold.lab.pairs import by_budget, paired
-from twofold.lab.rates import curve_for, spikes
 from twofold.lab.statistics import Estimate, bootstrap_interval, t_interval
 from twofold.lab.verdict import interval_text, number, share
 from twofold.report.charts import short

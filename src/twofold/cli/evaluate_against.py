@@ -10,7 +10,7 @@ from twofold.cli.evaluate import Evaluate, examples_for, parts_of, read_as_asked
 from twofold.data.files import counted
 
 if TYPE_CHECKING:
-    from twofold.lab.against import Difference
+    from twofold.lab.bootstrap import Difference
 
 LUCK = "one pair of runs says nothing of luck in training, which other seeds would show: ask twofold compare for that"
 SENTENCES = {
@@ -22,7 +22,7 @@ TOO_FEW = "By {metric} no difference could be found: {drawn} cannot tell, and it
 
 
 def compare_runs(chosen: Evaluate, other: Path) -> int:
-    from twofold.lab.against import CONFIDENCE, check_resampling, comparable, compared
+    from twofold.lab.bootstrap import CONFIDENCE, check_resampling, comparable, compared
     from twofold.tasks.runs import open_run
 
     check_resampling(chosen.resamples, chosen.seed)
@@ -135,7 +135,7 @@ def _show(told: Mapping[str, Any], is_too_few: bool) -> None:
     from rich.table import Table
 
     from twofold.cli.tables import show
-    from twofold.lab.against import LEAST_DRAWN
+    from twofold.lab.bootstrap import LEAST_DRAWN
 
     # Narrow, so that a line of 80 characters holds a row.
     table = Table(box=None, pad_edge=False, collapse_padding=True)

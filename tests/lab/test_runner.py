@@ -9,9 +9,9 @@ import pytest
 
 from tests.lab import quick
 from twofold.lab import compare
-from twofold.lab.compare import RUNS, _claimed, _name, remaining, work
-from twofold.lab.rates import rate_curves, rate_for
+from twofold.lab.learning_rates import rate_curves, rate_for
 from twofold.lab.records import FILE, Key, append, read_records
+from twofold.lab.runner import RUNS, _claimed, _name, remaining, work
 from twofold.lab.trial import Laboratory
 from twofold.training import Stopped
 from twofold.training.progress import Progress

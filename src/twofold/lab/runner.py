@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from twofold.disk import taken
+from twofold.lab.learning_rates import curve_for, rate_for
 from twofold.lab.plan import Plan
-from twofold.lab.rates import curve_for, rate_for
 from twofold.lab.records import FILE as RECORDS
 from twofold.lab.records import Key, Record, append, read_records
 from twofold.lab.registration import counted, grid_of, made_otherwise

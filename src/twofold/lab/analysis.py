@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import stdev
 
+from twofold.lab.learning_rates import curve_for
 from twofold.lab.pairs import Pairs, paired
 from twofold.lab.per_text import TextSums, over_seeds_and_texts, same_texts, variance
 from twofold.lab.plan import LEAST_PAIRS, Plan
-from twofold.lab.rates import curve_for
 from twofold.lab.records import Record
 from twofold.lab.registration import (
     began_early,
@@ -23,7 +23,7 @@ from twofold.lab.registration import (
     unlike,
     versions_of_own_arms,
 )
-from twofold.lab.schedules import Clock, Shortest, clock, shortest_schedule
+from twofold.lab.shortest_schedule import Clock, Shortest, clock, shortest_schedule
 from twofold.lab.statistics import (
     MOST_PAIRS,
     Estimate,

@@ -10,7 +10,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 from scipy import stats
 
-from twofold.lab.against import BOOTSTRAP, MCNEMAR, comparable, compared
+from twofold.lab.bootstrap import BOOTSTRAP, MCNEMAR, comparable, compared
 from twofold.lab.statistics import sign_flip_p
 from twofold.tasks.tallies import auroc, corpus, perplexity, share, span_scores, verdicts
 
@@ -90,7 +90,7 @@ class TestBootstrap:
         assert quick(one, two, seed=4) == first
         assert quick(one, two, seed=5) != first
         # Nor on how much is drawn at once.
-        monkeypatch.setattr("twofold.lab.against.AT_ONCE", 70)
+        monkeypatch.setattr("twofold.lab.bootstrap.AT_ONCE", 70)
         again = quick(one, two, seed=4)
         assert again.p == first.p
         assert (again.difference.low, again.difference.high) == pytest.approx(

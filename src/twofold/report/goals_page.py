@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twofold.report.charts import Line, bar_chart, calibration_chart, heat_map, line_chart
-from twofold.report.comparison import OUTSIDE, Arm, Comparison, Look, calibration, confusions, most_confused
+from twofold.report.goals_runs import OUTSIDE, Arm, Comparison, Look, calibration, confusions, most_confused
 from twofold.report.markup import Markup, joined, shortened, tag
 from twofold.report.page import card, grid, page, section, table
 

@@ -10,7 +10,7 @@ from scipy import stats
 from tests.lab.made_up import BUDGETS, plan, record, records
 from twofold.lab.pairs import paired
 from twofold.lab.records import Point
-from twofold.lab.schedules import Clock, _estimate, clock, shortest_schedule
+from twofold.lab.shortest_schedule import Clock, _estimate, clock, shortest_schedule
 from twofold.lab.statistics import t_interval
 
 # Loss falls by 1 with each tenfold of tokens, seconds are tokens / 10.

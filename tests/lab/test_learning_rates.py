@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.lab.made_up import RATES, plan, record, records
-from twofold.lab.rates import rate_curves, rate_for, spikes
+from twofold.lab.learning_rates import rate_curves, rate_for, spikes
 from twofold.lab.records import Point
 
 
