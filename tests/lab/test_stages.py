@@ -40,7 +40,7 @@ def test_a_stage_has_its_seeds_and_its_share_of_the_threshold():
 
 @pytest.mark.parametrize("stages", [(8,), (16, 8), (8, 8, 16), (0, 16), (8.0, 16), "8"])
 def test_stages_end_with_all_seeds(stages):
-    with pytest.raises(ValueError, match="stages must be rising numbers of pairs up to all seeds, 16"):
+    with pytest.raises(ValueError, match="stages must be"):
         staged(stages=stages)
 
 

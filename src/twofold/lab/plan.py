@@ -2,61 +2,68 @@
 
 import itertools
 import tomllib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from twofold.lab.records import Key, check, check_fields, is_number
+from twofold.lab.records import Key
 from twofold.lab.statistics import MOST_PAIRS, smallest_p, stage_levels
+from twofold_runtime.checked import Limit, above, at_least, below, check_fields, checked, from_mapping, within
 
 # With fewer pairs no p is printed, and with fewer rates no optimum can be seen to be one.
 LEAST_PAIRS, LEAST_RATES, MOST_PRIMARY = 8, 4, 2
 # A rate that one seed chose flips with the next seed where rates are close.
 LEAST_GRID_SEEDS = 2
-# Below this, intervals would be those of a confidence of 1.
-LEAST_THRESHOLD = 1e-9
-# Of a seed, which generators take as 64 bits, and of tokens.
-MOST = 10**18
+DIFFERENT = Limit("that are all different", lambda values: _differ(values))
+SOME = Limit("of which there is at least one", bool)
+Words = Annotated[str, Limit("that is not empty", lambda text: bool(text.strip()))]
+# Of seeds, which generators take as 64 bits, and of tokens.
+Seeds = Annotated[tuple[Annotated[int, within(0, 10**18)], ...], DIFFERENT]
+Tokens = Annotated[tuple[Annotated[int, within(1, 10**18)], ...], DIFFERENT]
 # Learning rates beyond these are almost certainly typos, and may overflow.
-RATES = (1e-20, 1e20)
-_WORDS = ("experiment", "question", "hypothesis", "task", "data", "metric", "baseline", "analysis", "stop_rule")
+Rate = Annotated[float, within(1e-20, 1e20)]
+Names = Annotated[tuple[Words, ...], DIFFERENT]
+Plain = Limit("of words, numbers and lists of them", lambda table: _is_plain(table))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
     """One experiment: all of plan.toml. The primary comparisons are made at the largest budget."""
 
-    experiment: str
-    question: str
-    hypothesis: str
-    task: str
-    data: str
+    experiment: Words
+    question: Words
+    hypothesis: Words
+    task: Words
+    data: Words
     """In words: which texts, how they are split."""
-    metric: str
+    metric: Words
     lower_is_better: bool
-    arms: tuple[str, ...]
-    baseline: str
+    arms: Annotated[Names, Limit("of which there are at least two", lambda names: len(names) > 1)]
+    baseline: Words
     """The arm that all others are compared with."""
-    primary: tuple[tuple[str, str], ...]
+    primary: Annotated[
+        tuple[tuple[str, str], ...], Limit(f"at most {MOST_PRIMARY}", lambda ones: len(ones) <= MOST_PRIMARY)
+    ]
     """At most two pairs of an arm and what it is compared with. All else is exploratory."""
-    seeds: tuple[int, ...]
-    lrs: tuple[float, ...]
+    seeds: Annotated[Seeds, SOME]
+    lrs: Annotated[tuple[Rate, ...], DIFFERENT, SOME]
     """The grid of learning rates, the same for every arm."""
-    budgets: tuple[int, ...]
+    budgets: Annotated[Tokens, SOME]
     """Tokens; each is a training of its own, with its own schedule."""
-    analysis: str
-    stop_rule: str
-    threshold: float = 0.05
-    grid_seeds: tuple[int, ...] = ()
+    analysis: Words
+    stop_rule: Words
+    # Below the least, intervals would be those of a confidence of 1.
+    threshold: Annotated[float, at_least(1e-9), below(0.5)] = 0.05
+    grid_seeds: Seeds = ()
     """Seeds of the grid, none of which is compared; the two after the largest of `seeds` unless given, or, for a look
     around, one."""
-    grid_budgets: tuple[int, ...] = ()
+    grid_budgets: Tokens = ()
     """Budgets of the grid; all of `budgets` unless given."""
-    rivals_within: float | None = None
+    rivals_within: Annotated[float, above(0)] | None = None
     """An arm that ends worse than the baseline by more than this does not work, and beating it is nothing: a primary
     comparison with it is not judged. None: every arm counts."""
-    bound: float | None = None
+    bound: Annotated[float, above(0)] | None = None
     """The smallest difference that matters. Only an interval that lies within it on both sides is called no difference.
     None: nothing is ever called so."""
     over_texts: bool = False
@@ -68,40 +75,28 @@ class Plan:
     """Why rates that are chosen on shorter trainings will do, where `grid_budgets` lacks the largest budget."""
     exploratory: bool = False
     """A look around: fewer seeds and rates will do, and nothing is claimed."""
-    size: dict[str, Any] = field(default_factory=dict)
+    size: Annotated[dict[str, Any], Plain] = field(default_factory=dict)
     """Options of model and training that are the same for all arms."""
 
     def __post_init__(self) -> None:
-        for name in ("lower_is_better", "exploratory"):
-            check(name, getattr(self, name), "true or false", isinstance(getattr(self, name), bool))
-        # Before the words, one of which is the name of an arm.
-        check("arms", self.arms, "at least two different names", _are_names(self.arms) and len(self.arms) > 1)
-        for name in _WORDS:
-            value = getattr(self, name)
-            check(name, value, "words", isinstance(value, str) and bool(value.strip()))
-        check("baseline", self.baseline, f"one of the arms {list(self.arms)}", self.baseline in self.arms)
-        for name, least in (("seeds", 0), ("grid_seeds", 0), ("budgets", 1), ("grid_budgets", 1)):
-            self._check_numbers(name, least)
-        low, high = RATES
-        rates = _is_list(self.lrs) and bool(self.lrs) and all(is_number(lr) and low <= lr <= high for lr in self.lrs)
-        check("lrs", self.lrs, f"different numbers from {low:g} to {high:g}", rates and _differ(self.lrs))
-        object.__setattr__(self, "lrs", tuple(sorted(float(lr) for lr in self.lrs)))
-        share = is_number(self.threshold) and LEAST_THRESHOLD <= self.threshold < 0.5
-        check("threshold", self.threshold, f"at least {LEAST_THRESHOLD:g} and below 0.5", share)
-        within = self.rivals_within
-        check("rivals_within", within, "a number above 0", within is None or (is_number(within) and within > 0))
-        check("bound", self.bound, "a number above 0", self.bound is None or (is_number(self.bound) and self.bound > 0))
-        check("over_texts", self.over_texts, "true or false", isinstance(self.over_texts, bool))
-        check("grid_reason", self.grid_reason, "words", isinstance(self.grid_reason, str))
-        check("size", self.size, "a table of words and numbers", _is_plain(self.size))
-        object.__setattr__(self, "arms", tuple(self.arms))
-        self._check_primary()
-        self._check_stages()
+        check_fields(self)
+        named = {self.baseline, *itertools.chain(*self.primary)}
+        if unknown := sorted(named - set(self.arms)):
+            raise ValueError(f"baseline and primary must be of the arms {list(self.arms)}, got {unknown[0]!r}")
+        pairs = [frozenset(pair) for pair in self.primary]
+        if not _differ(pairs) or any(len(pair) < 2 for pair in pairs):
+            raise ValueError(f"primary must be different comparisons of two arms, got {list(self.primary)}")
+        if self.stages and (self.stages[-1] != len(self.seeds) or not _rises((0, *self.stages))):
+            raise ValueError(
+                f"stages must be rising numbers of pairs up to all seeds, {len(self.seeds)}, got {list(self.stages)}"
+            )
         beyond = max(self.seeds) + 1
         more = (beyond,) if self.exploratory else (beyond, beyond + 1)
-        object.__setattr__(self, "grid_seeds", self.grid_seeds or more)
-        self._check_numbers("grid_seeds", 0)
+        object.__setattr__(self, "grid_seeds", checked("grid_seeds", self.grid_seeds or more, Seeds))
         object.__setattr__(self, "grid_budgets", self.grid_budgets or self.budgets)
+        # Seeds keep their order, by which they are run.
+        for name in ("lrs", "budgets", "grid_budgets"):
+            object.__setattr__(self, name, tuple(sorted(getattr(self, name))))
 
     @property
     def end(self) -> int:
@@ -196,33 +191,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, told: Any) -> "Plan":
-        check_fields(cls, told)
-        return cls(**told)
-
-    def _check_numbers(self, name: str, least: int) -> None:
-        values = getattr(self, name)
-        whole = _is_list(values) and all(isinstance(one, int) and not isinstance(one, bool) for one in values)
-        fits = whole and all(least <= one <= MOST for one in values) and (bool(values) or name.startswith("grid_"))
-        check(name, values, f"different whole numbers from {least} to {MOST:,}", fits and _differ(values))
-        # Seeds keep their order, by which they are run.
-        object.__setattr__(self, name, tuple(values) if name.endswith("seeds") else tuple(sorted(values)))
-
-    def _check_stages(self) -> None:
-        rising = _is_list(self.stages) and all(type(pairs) is int for pairs in self.stages)
-        fits = rising and all(sooner < later for sooner, later in pairwise((0, *self.stages)))
-        whole = not self.stages or (fits and self.stages[-1] == len(self.seeds))
-        check("stages", self.stages, f"rising numbers of pairs up to all seeds, {len(self.seeds)}", fits and whole)
-        object.__setattr__(self, "stages", tuple(self.stages))
-
-    def _check_primary(self) -> None:
-        pairs = _is_list(self.primary) and all(_are_names(pair) and len(pair) == 2 for pair in self.primary)
-        few = pairs and len(self.primary) <= MOST_PRIMARY
-        check("primary", self.primary, f"at most {MOST_PRIMARY} pairs of an arm and its rival", few)
-        found = tuple((one, other) for one, other in self.primary)
-        for arm in (arm for pair in found for arm in pair):
-            check("primary", arm, f"of the arms {list(self.arms)}", arm in self.arms)
-        check("primary", found, "different comparisons", len({frozenset(pair) for pair in found}) == len(found))
-        object.__setattr__(self, "primary", found)
+        return from_mapping(cls, told)
 
 
 def read_plan(path: Path) -> Plan:
@@ -243,12 +212,8 @@ def _is_plain(value: Any) -> bool:
     )
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple)
-
-
-def _are_names(value: Any) -> bool:
-    return _is_list(value) and all(isinstance(name, str) and name.strip() for name in value) and _differ(value)
+def _rises(values: Sequence[int]) -> bool:
+    return all(sooner < later for sooner, later in itertools.pairwise(values))
 
 
 def _differ(values: Any) -> bool:

@@ -8,23 +8,26 @@ with its file and line.
 import errno
 import json
 import os
-import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from twofold.disk import naming, taken
 from twofold.lab.per_text import TextSums
+from twofold_runtime.checked import Limit, above, at_least, below, check_fields, from_mapping, shown
 
 FILE = "records.jsonl"
-PHASES = ("grid", "final")
+Name = Annotated[str, Limit("that is not empty", bool)]
+# Beyond, no arithmetic with floats is possible.
+Whole = Annotated[int, at_least(0), below(1e300)]
+Above0 = Annotated[float, above(0)]
 
 
 class Point(NamedTuple):
-    """A look at the dev split while training."""
+    """An evaluation on the dev split while training."""
 
     tokens: int
     seconds: float
@@ -35,13 +38,13 @@ class SelfWeight(NamedTuple):
     """What tokens keep of themselves, the mean of each layer, after so many tokens of training."""
 
     tokens: int
-    layers: tuple[float, ...]
+    layers: Annotated[tuple[float, ...], Limit("and not empty", bool)]
 
 
 class Length(NamedTuple):
     """The metric on the dev split, read in pieces so many times as long as in training."""
 
-    times: int
+    times: Annotated[int, at_least(1)]
     value: float
 
 
@@ -60,25 +63,25 @@ class Key(NamedTuple):
 class Record:
     """A finished run. Fields with a default may be left out of a line."""
 
-    experiment: str
-    phase: str
+    experiment: Name
+    phase: Annotated[str, Limit("grid or final", lambda phase: phase in ("grid", "final"))]
     """grid: one of those that the learning rate is chosen by. final: one of those that are compared."""
-    arm: str
-    seed: int
-    lr: float
-    budget: int
+    arm: Name
+    seed: Whole
+    lr: Above0
+    budget: Annotated[int, at_least(1)]
     """Tokens that the schedule was made for."""
-    parameters: int
-    metric: str
+    parameters: Whole
+    metric: Name
     value: float | None
-    """The metric on the dev split at the end; None where the run diverged to what is no number."""
-    tokens: int
-    seconds: float
+    """The metric on the dev split at the end; None where the run diverged."""
+    tokens: Whole
+    seconds: Above0
     """Of training alone."""
     curve: tuple[Point, ...]
     environment: Mapping[str, Any] = field(default_factory=dict)
     """Where it ran: names and versions, and "date", when it began."""
-    peak_memory: int | None = None
+    peak_memory: float | None = None
     """Bytes."""
     gradient_tail: float | None = None
     """The largest gradient norm of a step over the median of their means over up to 25 steps."""
@@ -94,38 +97,23 @@ class Record:
     """The same of the test split."""
 
     def __post_init__(self) -> None:
-        for name in ("experiment", "arm", "metric"):
-            check(name, getattr(self, name), "a name", isinstance(getattr(self, name), str) and getattr(self, name))
-        check("phase", self.phase, " or ".join(PHASES), self.phase in PHASES)
-        for name, least in (("seed", 0), ("budget", 1), ("parameters", 0), ("tokens", 0)):
-            value = getattr(self, name)
-            check(name, value, f"a whole number of at least {least}", _is_whole(value) and value >= least)
-        for name in ("lr", "seconds"):
-            value = getattr(self, name)
-            check(name, value, "a number above 0", is_number(value) and value > 0)
-        for name in ("value", "peak_memory", "gradient_tail", "uniform_self_weight", "test"):
-            value = getattr(self, name)
-            check(name, value, "a finite number or null", value is None or is_number(value))
-        check("environment", self.environment, "an object", isinstance(self.environment, Mapping))
-        # Lists as JSON has them are made what they are meant as.
-        object.__setattr__(self, "curve", tuple(_point(point) for point in _list("curve", self.curve)))
-        weights = (_self_weight(weight) for weight in _list("self_weights", self.self_weights))
-        object.__setattr__(self, "self_weights", tuple(weights))
-        lengths = tuple(_length(one) for one in _list("beyond", self.beyond))
-        object.__setattr__(self, "beyond", lengths)
-        for name in ("texts", "test_texts"):
-            object.__setattr__(self, name, _text_sums(name, getattr(self, name)))
-        for name, points in (("curve", self.curve), ("self_weights", self.self_weights)):
-            places = [point.tokens for point in points]
-            check(name, places, "at rising tokens", all(one < two for one, two in pairwise(places)))
-        layers = {len(one.layers) for one in self.self_weights}
-        check("self_weights", sorted(layers), "of as many layers at every point", len(layers) < 2)
+        check_fields(self)
+        for name in ("curve", "self_weights"):
+            tokens = [point.tokens for point in getattr(self, name)]
+            _check(name, tokens, "at rising tokens", all(one < two for one, two in pairwise(tokens)))
+        layers = {len(weights.layers) for weights in self.self_weights}
+        _check("self_weights", sorted(layers), "of as many layers at every point", len(layers) < 2)
         seconds = [point.seconds for point in self.curve]
         rising = all(one < two for one, two in pairwise(seconds))
-        check("curve", seconds, "at rising seconds of at least 0", rising and min(seconds, default=0) >= 0)
+        _check("curve", seconds, "at rising seconds of at least 0", rising and min(seconds, default=0) >= 0)
         if self.curve and self.value is not None:
             last = self.curve[-1].value
-            check("curve", last, f"of looks whose last is the value, {self.value}", last == self.value)
+            _check("curve", last, f"of evaluations whose last is the value, {self.value}", last == self.value)
+        for name in ("texts", "test_texts"):
+            if (sums := getattr(self, name)) is not None:
+                counts = len(sums.parts), len(sums.wholes)
+                fits = counts[0] > 0 and counts[1] in (0, counts[0]) and sums.whole > 0
+                _check(name, counts, "as many parts as wholes that add up to more than 0, or no wholes", fits)
 
     @property
     def key(self) -> Key:
@@ -139,51 +127,57 @@ class Record:
 
     @classmethod
     def from_json(cls, told: Any) -> "Record":
-        check_fields(cls, told)
-        return cls(**told)
-
-
-def check_fields(kind: Any, told: Any) -> None:
-    """Raise unless what a file holds has the fields of a dataclass: none unknown, none without a default missing."""
-    if not isinstance(told, dict):
-        raise ValueError(f"a {kind.__name__.lower()} must be a table of fields, got {told!r:.60}")
-    known = [one.name for one in fields(kind)]
-    for name in told:
-        if name not in known:
-            raise ValueError(f"unknown field {name!r}; there are: {', '.join(known)}")
-    for name in _required(kind):
-        if name not in told:
-            raise ValueError(f"field {name!r} is missing")
+        return from_mapping(cls, told)
 
 
 def _required(kind: Any) -> list[str]:
     return [one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING]
 
 
-def read_records(path: Path, note: Callable[[str], None] = lambda text: None) -> list[Record]:
-    """All records of a file, none if there is no file. A last line that was never finished is told to `note`."""
-    try:
-        lines = path.read_bytes().splitlines(keepends=True)
-    except FileNotFoundError:
-        return []
-    if lines and not lines[-1].endswith(b"\n"):
-        note(f"{path}:{len(lines)}: passed over, its writer did not finish it")
-        lines.pop()
-    found: dict[Key, int] = {}
-    records = []
-    for number, line in enumerate(lines, start=1):
+class RecordFile:
+    """A file of records that others may append to; what was read once is not read again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._end = 0
+        self._lines: dict[Key, int] = {}
+        self._records: list[Record] = []
+
+    def read(self, note: Callable[[str], None] = lambda text: None) -> list[Record]:
+        """All records, none if there is no file. A last line that was never finished is told to `note`."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._end)
+                lines = file.read().splitlines(keepends=True)
+        except FileNotFoundError:
+            return []
+        for line in lines:
+            number = len(self._records) + 1
+            if not line.endswith(b"\n"):
+                note(f"{self.path}:{number}: passed over, its writer did not finish it")
+                break
+            self._add(line, number)
+            self._end += len(line)
+        return list(self._records)
+
+    def _add(self, line: bytes, number: int) -> None:
         try:
             told = json.loads(line)
             # Half a surrogate pair, which JSON can name and no report can hold.
             json.dumps(told, ensure_ascii=False).encode()
             record = Record.from_json(told)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path}:{number}: {error}") from error
-        if record.key in found:
-            raise ValueError(f"{path}:{number}: the same run as line {found[record.key]}: {tuple(record.key)}")
-        found[record.key] = number
-        records.append(record)
-    return records
+            raise ValueError(f"{self.path}:{number}: {error}") from error
+        if record.key in self._lines:
+            same = self._lines[record.key]
+            raise ValueError(f"{self.path}:{number}: the same run as line {same}: {tuple(record.key)}")
+        self._lines[record.key] = number
+        self._records.append(record)
+
+
+def read_records(path: Path, note: Callable[[str], None] = lambda text: None) -> list[Record]:
+    """All records of a file, as `RecordFile` reads it."""
+    return RecordFile(path).read(note)
 
 
 def append(path: Path, record: Record) -> bool:
@@ -242,52 +236,6 @@ def _run_of(line: bytes) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
     return key, environment if isinstance(environment, dict) else {}
 
 
-def _point(told: Any) -> Point:
-    shape = isinstance(told, list | tuple) and len(told) == 3
-    check("curve", told, "points of tokens, seconds and value", shape and all(map(is_number, told)))
-    return Point(*told)
-
-
-def _self_weight(told: Any) -> SelfWeight:
-    shape = isinstance(told, list | tuple) and len(told) == 2 and is_number(told[0])
-    layers = told[1] if shape and isinstance(told[1], list | tuple) else ()
-    check("self_weights", told, "points of tokens and a number a layer", bool(layers) and all(map(is_number, layers)))
-    return SelfWeight(told[0], tuple(layers))
-
-
-def _length(told: Any) -> Length:
-    shape = isinstance(told, list | tuple) and len(told) == 2 and _is_whole(told[0]) and is_number(told[1])
-    check("beyond", told, "pairs of a whole number and a value", shape and told[0] >= 1)
-    return Length(*told)
-
-
-def _text_sums(name: str, told: Any) -> TextSums | None:
-    if told is None:
-        return None
-    shape = isinstance(told, list | tuple) and len(told) == 3 and is_number(told[0])
-    lists = [told[1], told[2]] if shape else []
-    fits = shape and all(isinstance(one, list | tuple) and all(map(is_number, one)) for one in lists)
-    check(name, told, "a scale and two lists of numbers, one a text", fits and len(told[2]) in (0, len(told[1])))
-    sums = TextSums(told[0], tuple(told[1]), tuple(told[2]))
-    check(name, told, "of texts that add up to a whole", sums.whole > 0)
-    return sums
-
-
-def _list(name: str, value: Any) -> list[Any] | tuple[Any, ...]:
-    check(name, value, "a list", isinstance(value, list | tuple))
-    return value
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value of a file is a number that there can be, and not a truth value."""
-    # A whole number may be larger than any float.
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and is_number(value)
-
-
-def check(name: str, value: Any, expected: str, holds: Any) -> None:
+def _check(name: str, value: Any, expected: str, holds: bool) -> None:
     if not holds:
-        raise ValueError(f"{name} must be {expected}, got {value!r:.60}")
+        raise ValueError(f"{name} must be {expected}, got {shown(value)}")

@@ -19,7 +19,7 @@ from twofold.disk import taken
 from twofold.lab.learning_rates import curve_for, rate_for
 from twofold.lab.plan import Plan
 from twofold.lab.records import FILE as RECORDS
-from twofold.lab.records import Key, Record, append, read_records
+from twofold.lab.records import Key, Record, RecordFile, append
 from twofold.lab.registration import counted, grid_of, made_otherwise
 from twofold.lab.stages import current_stage
 from twofold.lab.trial import Laboratory
@@ -50,21 +50,27 @@ def work(
             told.add(text)
             progress.note(text)
 
+    file = RecordFile(folder / RECORDS)
     with listening() as request:
         while True:
             if request.signal:
                 raise Stopped(request.signal, f"{folder}; what is finished is kept")
-            records = read_records(folder / RECORDS, note)
+            records = file.read(note)
             check_same(lab, records, folder)
             left = remaining(lab.plan, records, note)
             if not left:
                 return records
-            if not _did_one(lab, folder, left, progress, before_each):
+            if not _did_one(lab, folder, file, left, progress, before_each):
                 time.sleep(WAIT)
 
 
 def _did_one(
-    lab: Laboratory, folder: Path, left: Sequence[Key], progress: Progress, before_each: Callable[[Key], None]
+    lab: Laboratory,
+    folder: Path,
+    file: RecordFile,
+    left: Sequence[Key],
+    progress: Progress,
+    before_each: Callable[[Key], None],
 ) -> bool:
     """Do the first of these runs that is for this process to do; False where others are at them.
 
@@ -74,7 +80,7 @@ def _did_one(
     for key in left:
         with _claimed(folder, key, lab) as is_mine:
             # Somebody may have finished it since the records were read, or begun with other data.
-            newest = read_records(folder / RECORDS) if is_mine else []
+            newest = file.read() if is_mine else []
             check_same(lab, newest, folder)
             if not is_mine or key in {record.key for record in newest}:
                 others_work = True
