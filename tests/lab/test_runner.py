@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from tests.lab import quick
-from twofold.lab import compare
+from twofold.lab import runner
 from twofold.lab.learning_rates import rate_curves, rate_for
-from twofold.lab.records import FILE, Key, append, read_records
+from twofold.lab.records import FILE, Key, RecordFile, append, read_records
 from twofold.lab.runner import RUNS, _claimed, _name, remaining, work
 from twofold.lab.trial import Laboratory
 from twofold.training import Stopped
@@ -45,7 +45,7 @@ def trained(monkeypatch):
 
             def run(key, folder):
                 self.append(key)
-                return compare.Record(**key._asdict(), **template, value=outcome(key), environment=lab.environment())
+                return runner.Record(**key._asdict(), **template, value=outcome(key), environment=lab.environment())
 
             monkeypatch.setattr(lab, "run", run)
             return self
@@ -153,9 +153,9 @@ def test_a_run_that_another_has_is_waited_for(lab, tmp_path, trained, monkeypatc
             trained.pop()
             claim.__exit__(None, None, None)
 
-    monkeypatch.setattr(compare.time, "sleep", sleep)
+    monkeypatch.setattr(runner.time, "sleep", sleep)
     assert len(work(lab, tmp_path, Progress())) == 8
-    assert slept == [compare.WAIT, compare.WAIT]
+    assert slept == [runner.WAIT, runner.WAIT]
     assert theirs not in trained
     assert len(trained) == 7
 
@@ -165,7 +165,7 @@ def test_what_another_left_undone_is_taken_over(lab, tmp_path, trained, monkeypa
     theirs = lab.plan.grid()[0]
     claim = _claimed(tmp_path, theirs, lab)
     assert claim.__enter__()
-    monkeypatch.setattr(compare.time, "sleep", lambda seconds: claim.__exit__(None, None, None))
+    monkeypatch.setattr(runner.time, "sleep", lambda seconds: claim.__exit__(None, None, None))
     work(lab, tmp_path, Progress())
     assert trained[3] == theirs
     assert len(trained) == 8
@@ -293,9 +293,8 @@ def test_who_is_at_a_pair_s_other_run_decides_how_it_is_made(data, tmp_path, tra
     assert (theirs.arm, other.arm, theirs.seed) == ("standard", "split_kv", other.seed)
     with _claimed(tmp_path, theirs, once):
         heard = quick.Heard()
-        while compare._did_one(
-            twice, tmp_path, remaining(once.plan, read_records(tmp_path / FILE)), heard, heard.begins
-        ):
+        file = RecordFile(tmp_path / FILE)
+        while runner._did_one(twice, tmp_path, file, remaining(once.plan, file.read()), heard, heard.begins):
             pass
         assert heard.begun == [key for key in left if key not in (theirs, other)]
     # Once it is given up, anybody may.
@@ -317,8 +316,8 @@ def test_who_asks_for_an_end_when_a_run_is_done_loses_nothing(number, lab, tmp_p
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_who_waits_for_others_ends_when_asked(number, lab, tmp_path, monkeypatch):
-    monkeypatch.setattr(compare, "taken", lambda path, wait: None)
-    monkeypatch.setattr(compare.time, "sleep", lambda seconds: os.kill(os.getpid(), number))
+    monkeypatch.setattr(runner, "taken", lambda path, wait: None)
+    monkeypatch.setattr(runner.time, "sleep", lambda seconds: os.kill(os.getpid(), number))
     with pytest.raises(Stopped):
         work(lab, tmp_path, Progress())
 

@@ -15,8 +15,8 @@ from twofold_runtime.checked import Limit, above, at_least, below, check_fields,
 LEAST_PAIRS, LEAST_RATES, MOST_PRIMARY = 8, 4, 2
 # A rate that one seed chose flips with the next seed where rates are close.
 LEAST_GRID_SEEDS = 2
-DIFFERENT = Limit("that are all different", lambda values: _differ(values))
-SOME = Limit("of which there is at least one", bool)
+DIFFERENT = Limit("(all different)", lambda values: _differ(values))
+SOME = Limit("(at least one)", bool)
 Words = Annotated[str, Limit("that is not empty", lambda text: bool(text.strip()))]
 # Of seeds, which generators take as 64 bits, and of tokens.
 Seeds = Annotated[tuple[Annotated[int, within(0, 10**18)], ...], DIFFERENT]
@@ -39,11 +39,11 @@ class Plan:
     """In words: which texts, how they are split."""
     metric: Words
     lower_is_better: bool
-    arms: Annotated[Names, Limit("of which there are at least two", lambda names: len(names) > 1)]
+    arms: Annotated[Names, Limit("(at least two)", lambda names: len(names) > 1)]
     baseline: Words
     """The arm that all others are compared with."""
     primary: Annotated[
-        tuple[tuple[str, str], ...], Limit(f"at most {MOST_PRIMARY}", lambda ones: len(ones) <= MOST_PRIMARY)
+        tuple[tuple[str, str], ...], Limit(f"(at most {MOST_PRIMARY})", lambda ones: len(ones) <= MOST_PRIMARY)
     ]
     """At most two pairs of an arm and what it is compared with. All else is exploratory."""
     seeds: Annotated[Seeds, SOME]
