@@ -152,6 +152,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_split_attention_refuses(case):
     changes, message = CASES[case]
+    # A good call that is remembered lets no other one through.
+    split_attention(**good())
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         split_attention(**good(**changes))
 

@@ -27,15 +27,15 @@ def call(split=True, B=1, T=128, S=128, learns=False, **options):
         ),
         (lambda: call(T=900, S=900, window=3), Backend.SHIFTED, "the fastest where it was measured"),
         (lambda: call(T=40, S=40, learns=True), Backend.COLUMNS, "the fastest where it was measured"),
-        (lambda: call(T=65, S=65), Backend.DENSE, "nothing is learned"),
-        (lambda: call(T=16, S=16, window=3), Backend.DENSE, "nothing is learned"),
-        (lambda: call(B=5, T=64, S=64, is_causal=True), Backend.DENSE, "nothing is learned"),
+        (lambda: call(T=65, S=65), Backend.DENSE, "without gradients"),
+        (lambda: call(T=16, S=16, window=3), Backend.DENSE, "without gradients"),
+        (lambda: call(B=5, T=64, S=64, is_causal=True), Backend.DENSE, "without gradients"),
         (lambda: call(B=4, T=64, S=64), Backend.COLUMNS, "the fastest where it was measured"),
-        (lambda: call(B=4, window=3), Backend.DENSE, "nothing is learned"),
+        (lambda: call(B=4, window=3), Backend.DENSE, "without gradients"),
         (lambda: call(learns=True), Backend.DENSE, "the fastest where it was measured"),
         (lambda: call(B=64, learns=True), Backend.DENSE, "the fastest where it was measured"),
-        (lambda: call(B=65, learns=True), Backend.SHIFTED, "dense pays up to 2,097,152 weights to learn"),
-        (lambda: call(B=5), Backend.SHIFTED, "131,072 else"),
+        (lambda: call(B=65, learns=True), Backend.SHIFTED, "dense pays up to 2,097,152 weights with gradients"),
+        (lambda: call(B=5), Backend.SHIFTED, "131,072 without"),
         (lambda: call(T=9, S=9), Backend.COLUMNS, "the fastest where it was measured"),
         (lambda: call(T=9, S=9, softcap=1.0), Backend.REFERENCE, "only the reference applies a softcap"),
         (lambda: call(split=False, is_causal=True), Backend.COLUMNS, "nothing is split"),
@@ -57,7 +57,7 @@ def test_choice_and_reason(made, backend, reason):
 
 def test_a_gradient_that_nobody_wants_is_none():
     with torch.no_grad():
-        assert choose(call(learns=True)).reason.startswith("nothing is learned")
+        assert choose(call(learns=True)).reason.startswith("without gradients")
 
 
 def line(machine="a", device="cpu", dtype="float32", causal=True, head_width=64, tokens=(16,), backends=("columns",)):

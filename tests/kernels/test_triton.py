@@ -15,7 +15,8 @@ from twofold import self_weight, split_attention, split_attention_weights
 from twofold.kernels import cudnn, fused, ops
 
 pytest.importorskip("triton", reason="triton is not to be had for this system")
-from twofold.kernels.triton import launch, one_pass
+from twofold.kernels.triton import fused as fused_kernels
+from twofold.kernels.triton import one_pass
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # numpy, on which the interpreter stands, warns where a GPU gives inf or NaN without a word, and of the interpreter's
@@ -32,7 +33,7 @@ def _tiles(request, monkeypatch):
     """Once as shipped, once with tiles so small that short sequences have blocks before, on and after the diagonal."""
     if request.param == "small tiles":
         for name in ("forward_tiles", "rows_tiles", "columns_tiles"):
-            monkeypatch.setattr(launch, name, lambda *_: launch.Tiles(32, 16, 4, 1))
+            monkeypatch.setattr(fused_kernels, name, lambda *_: fused_kernels.Tiles(32, 16, 4, 1))
 
 
 # For tests that the size of tiles does not concern, and for those that need sequences of several tiles.
@@ -290,7 +291,7 @@ class TestAroundTheLibrary:
 
     def test_keeps_torchs_contract(self, causal):
         inputs = [t.requires_grad_() for t in tensors(1, 2, 1, 9, 9, 16, self.DTYPE, DEVICE, layout="projected")]
-        torch.library.opcheck(ops.attend_one_pass, (*inputs, causal, 0.3))
+        torch.library.opcheck(ops.attend_one_pass.op, (*inputs, causal, 0.3))
 
 
 @ONCE
@@ -353,7 +354,7 @@ def test_the_op_keeps_torchs_contract():
     q, k, v, own_k, own_v = (t.requires_grad_() for t in tensors(1, 2, 1, 9, 12, 8, torch.float32, DEVICE))
     mask = torch.rand(1, 1, 9, 12, device=DEVICE) > 0.3
     args = (q, k, v, own_k, own_v, mask, None, None, 3, True, None, 0.0, 0.3)
-    torch.library.opcheck(fused.fused_attend, args)
+    torch.library.opcheck(fused.fused_attend.op, args)
 
 
 @ONCE

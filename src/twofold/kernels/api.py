@@ -1,17 +1,17 @@
 """The public functions on tensors, and the choice of a backend with its reason.
 
-Each backend file exports `forward(call)` and `why_not(call)`. A backend that was named is the one that runs, or the
-call raises and says why; only "auto" chooses, by the pure function `choose`.
+Each backend file exports `forward(call)` and `why_not(call)`. A named backend runs, or the call raises and says why it
+cannot; "auto" chooses by the function `choose`. Eager calls like an earlier one skip both (`repeated`).
 """
 
 from enum import StrEnum
 from types import ModuleType
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import torch
 from torch import Tensor
 
-from twofold.kernels import autocast, choices, columns, dense, fused, reference, shifted
+from twofold.kernels import autocast, choices, columns, dense, fused, reference, repeated, shifted
 from twofold.kernels.checks import Call, Options, check
 
 
@@ -29,7 +29,7 @@ class Choice(NamedTuple):
 
 
 OPTIONS = tuple(Options.__annotations__)
-# Not `Backend(name)`: torch.compile (2.11) cannot look into an enum's members.
+# Instead of `Backend(name)`: torch.compile (2.11) cannot read an enum's members.
 BY_NAME: dict[str, Backend] = {str(backend): backend for backend in Backend}
 MODULES: dict[Backend, ModuleType] = {
     Backend.REFERENCE: reference,
@@ -57,7 +57,7 @@ def split_attention(
     segment_ids: Tensor | None = None,
     backend: str = "auto",
 ) -> Tensor:
-    """Attention in which every query meets its own slot through `self_key` and `self_value`.
+    """Attention in which every query sees its own slot through `self_key` and `self_value`.
 
     Without both it is torch's `scaled_dot_product_attention`, except that tensors are 4-D, `is_causal` is aligned to
     the last keys and combines with a mask, and a row that may see nothing gives 0.
@@ -74,38 +74,41 @@ def split_attention(
         self_value: (B, Hkv, T, Dv), the values of the own slots; None: `value` there.
         attn_mask: bool (True = may attend) or float (added to the scores), broadcastable to (B, Hq, T, S).
         is_causal: let query i see slots up to its own.
-        dropout_p: the probability with which a weight is dropped. Always applied: pass 0 when not training.
+        dropout_p: the probability that a weight is dropped. Always applied: pass 0 when not training.
         scale: factor of the scores; None: 1 / sqrt(D).
         enable_gqa: allow Hkv to divide Hq, neighbouring query heads sharing a key/value head.
         window: let query i see slots at most this far from its own; 0: only itself.
         softcap: c in c * tanh(score / c), applied after `scale` and before the mask.
-        segment_ids: (B, T) whole numbers, S = T: tokens of different numbers do not see each other.
+        segment_ids: (B, T) whole numbers, S = T: tokens with different numbers do not see each other.
         backend: "auto", "reference", "columns", "dense", "shifted" or "triton".
 
     Returns:
         (B, Hq, T, Dv) in query's dtype.
 
     Raises:
-        ValueError: naming the argument, what was expected and what came; or why a named backend cannot serve.
+        ValueError: with the argument, what was expected and what came; or why a named backend cannot serve.
     """
-    query, key, value, self_key, self_value = autocast.cast(query, key, value, self_key, self_value)
-    call = check(
-        query,
-        key,
-        value,
-        self_key,
-        self_value,
-        attn_mask=attn_mask,
-        is_causal=is_causal,
-        dropout_p=dropout_p,
-        scale=scale,
-        enable_gqa=enable_gqa,
-        window=window,
-        softcap=softcap,
-        segment_ids=segment_ids,
-    )
-    with autocast.off(query):
-        return MODULES[_resolve(backend, call).backend].forward(call)
+    tensors: tuple[Any, ...] = (*autocast.cast(query, key, value, self_key, self_value), attn_mask, segment_ids)
+    signature = repeated.signature_of(tensors, (is_causal, dropout_p, scale, enable_gqa, window, softcap, backend))
+    known = repeated.find(signature)
+    if known is not None:
+        module, call = known.module, known.call(tensors)
+    else:
+        call = check(
+            *tensors[:5],
+            attn_mask=attn_mask,
+            is_causal=is_causal,
+            dropout_p=dropout_p,
+            scale=scale,
+            enable_gqa=enable_gqa,
+            window=window,
+            softcap=softcap,
+            segment_ids=segment_ids,
+        )
+        module = MODULES[_resolve(backend, call).backend]
+        repeated.remember(signature, tensors, call, module)
+    with autocast.off(call.query):
+        return module.forward(call)
 
 
 def split_attention_weights(
@@ -116,7 +119,7 @@ def split_attention_weights(
     backend: str = "auto",
     **options: Unpack[Options],
 ) -> Tensor:
-    """The weights that `split_attention` gives the values: (B, Hq, T, S), column S - T + i of row i being its own.
+    """The weights by which `split_attention` multiplies values: (B, Hq, T, S); column S - T + i of row i is its own.
 
     Options as in `split_attention`. Only the reference keeps weights, so `backend` is "auto" or "reference".
     """
@@ -137,10 +140,10 @@ def self_weight(
     backend: str = "auto",
     **options: Unpack[Options],
 ) -> Tensor:
-    """How much each token keeps of itself: g_i = p_ii, (B, Hq, T), without ever holding T x T weights.
+    """The weight of each token's own slot, g_i = p_ii: (B, Hq, T), without T x T weights in memory.
 
     Options as in `split_attention`. On a fast backend it is one attention whose own values are 1 and whose other
-    values are 0; elsewhere the reference walks over blocks of rows. `columns` and `dense` hold all, and are refused.
+    values are 0; otherwise the reference computes blocks of rows. `columns` and `dense` hold all weights: refused.
     """
     _check_options("self_weight", options)
     if backend in (Backend.COLUMNS, Backend.DENSE):
@@ -159,14 +162,14 @@ def self_weight(
 
 
 def choose(call: Call) -> Choice:
-    """What "auto" runs, and why. A pure function of the call and of the table of measured choices."""
+    """What "auto" runs, and why: a function of the call and of the table of measured choices alone."""
     if call.has_empty_side:
         return Choice(Backend.REFERENCE, "a dimension is 0")
     if call.has_tangent:
         return Choice(Backend.REFERENCE, "only the reference can be differentiated forwards")
-    # Not by torch.compiler.is_exporting(), which in torch 2.11 is true of all that is compiled.
+    # torch.compiler.is_exporting() is True for everything that is compiled in torch 2.11.
     if call.softcap is None and torch.compiler._is_exporting_flag:
-        return Choice(Backend.COLUMNS, "what is exported must serve every length, and where nobody knows this package")
+        return Choice(Backend.COLUMNS, "exported graphs must serve every length, without this package")
     on_gpu = call.query.is_cuda and fused.why_not(call) is None
     if call.softcap is not None and not on_gpu:
         return Choice(Backend.REFERENCE, "here only the reference applies a softcap")
@@ -175,7 +178,7 @@ def choose(call: Call) -> Choice:
     if not on_gpu and call.is_transformed:
         return Choice(Backend.COLUMNS, "torch.func sees through torch's own attention alone")
     if dense.is_quick(call) and dense.why_not(call) is None:
-        return Choice(Backend.DENSE, "nothing is learned, and a cache holds all weights")
+        return Choice(Backend.DENSE, "without gradients, and the CPU's caches hold all weights")
     measured = choices.fastest(call.query.device, call.query.dtype, call.is_causal, call.query.shape[-1], call.keys)
     if not on_gpu and measured is not None and measured.backend == Backend.COLUMNS:
         return Choice(Backend.COLUMNS, measured.reason)
@@ -189,7 +192,7 @@ def choose(call: Call) -> Choice:
         return Choice(otherwise, "shorter than what was measured: fewest launches")
     backend = BY_NAME[measured.backend]
     if backend == Backend.DENSE and not dense.pays(call):
-        most = f"{dense.LARGEST:,} weights to learn, {dense.QUICK:,} else"
+        most = f"{dense.LARGEST:,} weights with gradients, {dense.QUICK:,} without"
         return Choice(Backend.SHIFTED, f"dense pays up to {most}")
     obstacle = MODULES[backend].why_not(call)
     if obstacle is not None:
@@ -198,7 +201,7 @@ def choose(call: Call) -> Choice:
 
 
 def _check_options(function: str, options: Options) -> None:
-    """As Python itself would say it, were the options not handed on."""
+    """TypeError for an unknown option, in the words of Python's own."""
     for name in options:
         if name not in OPTIONS:
             raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")

@@ -1,7 +1,7 @@
-"""What a caller may pass, said in one voice for all backends.
+"""The arguments of the public functions, checked once for all backends.
 
-`check` turns the arguments of a public function into a `Call`, or raises a ValueError that names the argument,
-what was expected and what came. It knows nothing of backends.
+`check` turns them into a `Call`, or raises a ValueError that names the argument, what was expected and what came. It
+knows nothing of backends.
 
 B batch, Hq query heads, Hkv key/value heads, T queries, S keys, D key width, Dv value width
 """
@@ -13,10 +13,11 @@ from typing import Any, NamedTuple, TypedDict
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
-from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+from twofold.kernels.eager import is_eager
 
 FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
-# Beyond this float32, in which half precision is computed, has only infinity.
+# The largest number in float32, in which half precision is computed.
 LARGEST = torch.finfo(torch.float32).max
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -35,28 +36,28 @@ class Options(TypedDict, total=False):
 
 
 def have_tangents(*tensors: Tensor | None) -> bool:
-    """Whether any is being differentiated forwards, which torch.no_grad does not stop. A compiled graph cannot ask."""
-    if torch.compiler.is_compiling():
+    """Whether any has a forward-mode derivative, which torch.no_grad does not stop. A compiled graph cannot ask."""
+    if torch.compiler.is_compiling() or forward_ad._current_level < 0:
         return False
     try:
         return any(t is not None and forward_ad.unpack_dual(t).tangent is not None for t in tensors)
     except RuntimeError:
-        # Of a vmap inside a jvp: nobody can look, and there are some.
+        # Under a vmap inside a jvp, tensors cannot be asked, and there are tangents.
         return True
 
 
 def _is_within(*transforms: str) -> bool:
-    """Whether one of these transforms of torch.func is at work ("Grad", "Jvp"), at whatever level: a gradient that is
-    taken within a forward derivative hides its tangents."""
+    """Whether one of these transforms of torch.func ("Grad", "Jvp") is active at any level: a gradient inside a forward
+    derivative hides its tangents."""
     if torch.compiler.is_compiling() or not torch._C._are_functorch_transforms_active():
         return False
     return any(level.key().name in transforms for level in torch._C._functorch.get_interpreter_stack() or [])
 
 
 def without_tangents(*tensors: Tensor | None) -> tuple[Any, ...]:
-    """What a backward of ours is given. A tangent among it, which the op would drop without a word, is refused.
+    """The tensors of a backward pass; NotImplementedError if one has a tangent, which our ops would silently drop.
 
-    All at once, because a checkpoint hands out what was saved a single time.
+    All in one call, because activation checkpointing returns saved tensors only once.
     """
     if have_tangents(*tensors):
         raise NotImplementedError('forward-mode gradients of a gradient need backend="reference"')
@@ -64,7 +65,7 @@ def without_tangents(*tensors: Tensor | None) -> tuple[Any, ...]:
 
 
 class Call(NamedTuple):
-    """One checked call: every shape agrees and every option has its final value."""
+    """A checked call: shapes agree and options have their final values."""
 
     query: Tensor  # (B, Hq, T, D)
     key: Tensor  # (B, Hkv, S, D)
@@ -98,17 +99,17 @@ class Call(NamedTuple):
 
     @property
     def has_pattern(self) -> bool:
-        """Somebody may not see somebody for another reason than causality."""
+        """Whether something other than causality hides keys from queries."""
         return self.attn_mask is not None or self.window is not None or self.segment_ids is not None
 
     @property
     def is_masked(self) -> bool:
-        """Some query may not see some key."""
+        """Whether some key is hidden from some query."""
         return self.is_causal or self.has_pattern
 
     @property
     def is_plain(self) -> bool:
-        """Self-attention, causal or not, and nothing else."""
+        """Whether it is self-attention without a mask other than causality."""
         return self.keys == self.queries and not self.has_pattern
 
     @property
@@ -117,7 +118,7 @@ class Call(NamedTuple):
 
     @property
     def is_plain_sdpa(self) -> bool:
-        """Nothing that torch's own attention could not be told: no pattern, causal alone, or a mask alone."""
+        """Whether torch's own attention takes these options: causality alone or a mask alone."""
         if self.softcap is not None or self.window is not None or self.segment_ids is not None:
             return False
         return not self.is_causal or self.is_plain_causal
@@ -134,35 +135,28 @@ class Call(NamedTuple):
 
     @property
     def has_tangent(self) -> bool:
-        """Somebody differentiates forwards (torch.func.jvp), which custom ops would drop without a word."""
+        """Whether it is differentiated forwards (torch.func.jvp), which custom ops would silently drop."""
         return have_tangents(*self[:6]) or _is_within("Jvp")
 
     @property
     def is_transformed(self) -> bool:
-        """Somebody calls it inside torch.func (grad, vmap, jvp)."""
-        # The question that torch's own autograd.Function asks; there is no public way to ask it.
+        """Whether it is called inside torch.func (grad, vmap, jvp)."""
+        # As torch's own autograd.Function does; there is no public function for it.
         return torch._C._are_functorch_transforms_active()
 
     @property
     def is_differentiated(self) -> bool:
-        """By torch.func, which sees nothing of the gradient of an op of ours."""
+        """Whether torch.func differentiates it, which does not see the gradients of our ops."""
         return _is_within("Grad", "Jvp")
 
     @property
     def is_eager(self) -> bool:
-        """Computed now, on plain tensors: nobody traces, compiles or transforms, so that constants may be kept."""
-        return (
-            not torch.compiler.is_compiling()
-            and type(self.query) is Tensor
-            and not self.is_transformed
-            and not torch.jit.is_tracing()
-            # A mode may make fake tensors of what is given real ones. There is no public way to ask.
-            and _get_current_dispatch_mode() is None
-        )
+        """Whether it is computed now, on plain tensors, so that constants may be cached."""
+        return is_eager(self.query)
 
     @property
     def has_empty_side(self) -> bool:
-        """Some dimension is 0. The library kernels may crash on that, the reference does not."""
+        """Whether some dimension is 0, on which library kernels may crash."""
         return 0 in self.query.shape or 0 in self.key.shape or 0 in self.value.shape
 
 
@@ -183,10 +177,11 @@ def check(
     segment_ids: Tensor | None = None,
 ) -> Call:
     """The arguments of a public function as a `Call`; ValueError if they do not fit together."""
-    given = {"query": query, "key": key, "value": value, "self_key": self_key, "self_value": self_value}
-    given = {name: tensor for name, tensor in given.items() if tensor is not None or name in ("query", "key", "value")}
-    for name, tensor in given.items():
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
         _check_tensor(name, tensor, like=query)
+    for name, tensor in (("self_key", self_key), ("self_value", self_value)):
+        if tensor is not None:
+            _check_tensor(name, tensor, like=query)
     B, Hq, T, D = query.shape
     _, Hkv, S, _ = key.shape
     Dv = value.shape[-1]
@@ -209,7 +204,7 @@ def check(
         raise ValueError(f"window must be None or a whole number of at least 0, got {window!r}")
     scale = 1.0 / math.sqrt(D) if scale is None else float(scale)
     if scale <= 0:
-        # Library kernels multiply their -inf by the scale; a sign or a zero is exact in the query instead.
+        # Library kernels multiply their -inf by the scale, so put the sign or the zero into the query, which is exact.
         query, scale = (query * 0.0, 1.0) if scale == 0 else (-query, -scale)
     needs_own_slot = {
         "self_key": self_key is not None,
@@ -218,8 +213,8 @@ def check(
         "window": window is not None,
         "segment_ids": segment_ids is not None,
     }
-    needing = [name for name, wanted in needs_own_slot.items() if wanted]
-    # Cross-attention needs none: asked all the same, an exported graph would keep to one answer.
+    needing = [name for name, is_set in needs_own_slot.items() if is_set]
+    # Compare lengths only where needed: an exported graph of cross-attention would be tied to the outcome.
     if needing and S < T:
         raise ValueError(
             f"{needing[0]} needs an own slot for every query: key must have at least query's {T} tokens, got {S}"
@@ -231,8 +226,8 @@ def check(
         self_key=self_key,
         self_value=self_value,
         attn_mask=_checked_mask(attn_mask, query, (B, Hq, T, S)),
-        # A single query owns the last slot, so everything is its past. With dynamic sizes `T > 1` alone is a symbol,
-        # which neither torch's functions take nor a table can be asked by.
+        # A single query owns the last slot and sees everything before it. The conditional is for dynamic sizes, where
+        # `T > 1` is a symbol and not a bool.
         is_causal=True if is_causal and T > 1 else False,  # noqa: SIM210
         dropout_p=float(dropout_p),
         scale=scale,
@@ -296,10 +291,15 @@ def _checked_mask(mask: Tensor | None, query: Tensor, full: tuple[int, ...]) -> 
     shape = (1,) * (4 - mask.dim()) + tuple(mask.shape)
     if mask.dim() > 4 or any(have != 1 and have != want for have, want in zip(shape, full, strict=True)):
         raise ValueError(f"attn_mask must broadcast to (B, Hq, T, S) = {full}, got {tuple(mask.shape)}")
+    return as_4d(mask, query)
+
+
+def as_4d(mask: Tensor, query: Tensor) -> Tensor:
+    """A mask that fits, with 4 dimensions and at most the query's precision."""
     if mask.dtype == torch.float64 and query.dtype != torch.float64:
-        # What is finite stays finite: float32 would turn a float64's most negative number into -inf.
+        # Finite entries stay finite: in float32 the most negative float64 would be -inf.
         mask = torch.where(mask == -math.inf, -math.inf, mask.clamp(-LARGEST, LARGEST)).float()
-    return mask.reshape(shape)
+    return mask if mask.dim() == 4 else mask.reshape((1,) * (4 - mask.dim()) + tuple(mask.shape))
 
 
 def _checked_segments(segment_ids: Tensor | None, query: Tensor, B: int, T: int, S: int) -> Tensor | None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from twofold.kernels import fused
 from twofold.kernels.checks import have_tangents
+from twofold.kernels.eager import op
 from twofold.kernels.library import empty_heads
 
 
@@ -63,7 +64,7 @@ def attend_filled(
     return _attend_filled(query, self_key, self_value, key_cache, value_cache, number, counter, attn_mask, scale)
 
 
-@torch.library.custom_op("twofold::attend_filled", mutates_args=())
+@op("twofold::attend_filled")
 def _attend_filled(
     query: Tensor,
     self_key: Tensor,

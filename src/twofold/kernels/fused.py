@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from twofold.kernels.checks import Call, without_tangents
+from twofold.kernels.eager import op
 from twofold.kernels.installed import is_installed
 from twofold.kernels.library import empty_heads
 from twofold.kernels.triton.options import KernelOptions, softmax_numbers
@@ -75,7 +76,7 @@ def forward(call: Call) -> Tensor:
     return out
 
 
-@torch.library.custom_op("twofold::fused_attend", mutates_args=())
+@op("twofold::fused_attend")
 def fused_attend(
     query: Tensor,
     key: Tensor,
@@ -92,11 +93,11 @@ def fused_attend(
     scale: float,
 ) -> tuple[Tensor, Tensor]:
     """Output (B, Hq, T, D) and, for the backward pass, `softmax_numbers` per row: (1 or 2, B, Hq, T)."""
-    from twofold.kernels.triton import launch
+    from twofold.kernels.triton import fused as kernels
 
     options = KernelOptions(attn_mask, segment_ids, seed, window, is_causal, softcap, dropout_p, scale)
     with torch.cuda.device_of(query):
-        return launch.attend(query, key, value, self_key, self_value, options)
+        return kernels.attend(query, key, value, self_key, self_value, options)
 
 
 @fused_attend.register_fake
@@ -105,7 +106,7 @@ def _(query, key, value, self_key, self_value, attn_mask, *_):  # noqa: ANN001, 
     return empty_heads(query), query.new_empty((numbers, *query.shape[:3]), dtype=torch.float32)
 
 
-@torch.library.custom_op("twofold::fused_attend_backward", mutates_args=())
+@op("twofold::fused_attend_backward")
 def fused_attend_backward(
     grad: Tensor,
     query: Tensor,
@@ -125,11 +126,11 @@ def fused_attend_backward(
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of query, key, value, self_key and self_value."""
-    from twofold.kernels.triton import launch
+    from twofold.kernels.triton import fused as kernels
 
     options = KernelOptions(attn_mask, segment_ids, seed, window, is_causal, softcap, dropout_p, scale)
     with torch.cuda.device_of(query):
-        return launch.attend_backward(grad, query, key, value, self_key, self_value, out, softmax, options)
+        return kernels.attend_backward(grad, query, key, value, self_key, self_value, out, softmax, options)
 
 
 @fused_attend_backward.register_fake
@@ -142,11 +143,14 @@ def _keep(ctx, inputs, output) -> None:  # noqa: ANN001
     ctx.save_for_backward(*tensors, *output)
     ctx.options = options
     ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
 
 
 def _backward(ctx, grad, _grad_softmax):  # noqa: ANN001, ANN202
+    if grad is None:
+        return (None,) * 13
     grads = fused_attend_backward(*without_tangents(grad, *ctx.saved_tensors), *ctx.options)
     return *grads, *(None,) * 8
 
 
-fused_attend.register_autograd(_backward, setup_context=_keep)
+fused_attend.register_autograd(_backward, _keep)

@@ -13,10 +13,11 @@ from torch import Tensor
 
 from twofold.kernels import lse_merge
 from twofold.kernels.checks import without_tangents
+from twofold.kernels.eager import op
 from twofold.kernels.library import empty_heads, lse_dtype
 
 
-@torch.library.custom_op("twofold::attend_with_own", mutates_args=())
+@op("twofold::attend_with_own")
 def attend_with_own(
     query: Tensor,
     key: Tensor,
@@ -39,7 +40,7 @@ def _(query, key, value, own_logit, own_value, attn_mask, segment_ids, window, i
     return empty_heads(query), query.new_empty(query.shape[:3], dtype=lse_dtype(query.dtype))
 
 
-@torch.library.custom_op("twofold::attend_with_own_backward", mutates_args=())
+@op("twofold::attend_with_own_backward")
 def attend_with_own_backward(
     grad: Tensor,
     query: Tensor,
@@ -77,17 +78,20 @@ def _keep(ctx, inputs, output) -> None:  # noqa: ANN001
     ctx.options = window, is_causal, scale
     # The log-sum-exp has no gradient.
     ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
 
 
 def _backward(ctx, grad, _grad_lse):  # noqa: ANN001, ANN202
+    if grad is None:
+        return (None,) * 10
     grads = attend_with_own_backward(*without_tangents(grad, *ctx.saved_tensors), *ctx.options)
     return *grads, None, None, None, None, None
 
 
-attend_with_own.register_autograd(_backward, setup_context=_keep)
+attend_with_own.register_autograd(_backward, _keep)
 
 
-@torch.library.custom_op("twofold::attend_one_pass", mutates_args=())
+@op("twofold::attend_one_pass")
 def attend_one_pass(
     query: Tensor, key: Tensor, value: Tensor, self_key: Tensor, self_value: Tensor, is_causal: bool, scale: float
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -105,7 +109,7 @@ def _(query, key, value, self_key, self_value, is_causal, scale):  # noqa: ANN00
     return empty_heads(query), lse, query.new_empty((B, H, T), dtype=torch.float32)
 
 
-@torch.library.custom_op("twofold::attend_one_pass_backward", mutates_args=())
+@op("twofold::attend_one_pass_backward")
 def attend_one_pass_backward(
     grad: Tensor,
     query: Tensor,
@@ -137,10 +141,13 @@ def _keep_one_pass(ctx, inputs, output) -> None:  # noqa: ANN001
     ctx.save_for_backward(*tensors, *output)
     ctx.options = is_causal, scale
     ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)
 
 
 def _backward_one_pass(ctx, grad, *_):  # noqa: ANN001, ANN002, ANN202
+    if grad is None:
+        return (None,) * 7
     return *attend_one_pass_backward(*without_tangents(grad, *ctx.saved_tensors), *ctx.options), None, None
 
 
-attend_one_pass.register_autograd(_backward_one_pass, setup_context=_keep_one_pass)
+attend_one_pass.register_autograd(_backward_one_pass, _keep_one_pass)

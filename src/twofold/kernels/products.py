@@ -11,6 +11,7 @@ from torch import Tensor
 
 from twofold.kernels import fused
 from twofold.kernels.checks import have_tangents
+from twofold.kernels.eager import op
 
 # The most tokens that every program can hold at once.
 MOST_TOKENS = 64
@@ -33,7 +34,7 @@ def serves(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> bo
     )
 
 
-@torch.library.custom_op("twofold::products", mutates_args=())
+@op("twofold::products")
 def products(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> list[Tensor]:
     """x (..., K) times each weight (N, K) transposed: tensors (..., N). `biases`: one per weight, or an empty list."""
     from twofold.kernels.triton import products as kernels

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from twofold.kernels import fused
 from twofold.kernels.checks import have_tangents, without_tangents
+from twofold.kernels.eager import op
 from twofold.kernels.library import empty_heads
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -33,7 +34,7 @@ def serves(tensors: list[Tensor], gains: list[Tensor], rotary_table: tuple[Tenso
     )
 
 
-@torch.library.custom_op("twofold::qk_norm_rotary", mutates_args=())
+@op("twofold::qk_norm_rotary")
 def qk_norm_rotary(
     query: Tensor,
     key: Tensor,
@@ -59,7 +60,7 @@ def _(query, key, self_key, *_):  # noqa: ANN001, ANN002, ANN202
     return empty_heads(query), empty_heads(key), key.new_empty(0) if self_key is None else empty_heads(self_key)
 
 
-@torch.library.custom_op("twofold::qk_norm_rotary_backward", mutates_args=())
+@op("twofold::qk_norm_rotary_backward")
 def qk_norm_rotary_backward(
     grad_query: Tensor,
     grad_key: Tensor,
@@ -111,4 +112,4 @@ def _backward(ctx, grad_query, grad_key, grad_self_key):  # noqa: ANN001, ANN202
     return *grads, *of_gains, None, None, None
 
 
-qk_norm_rotary.register_autograd(_backward, setup_context=_keep)
+qk_norm_rotary.register_autograd(_backward, _keep)

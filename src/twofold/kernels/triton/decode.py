@@ -14,7 +14,7 @@ from torch import Tensor
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from twofold.kernels.library import empty_heads, unit_stride
-from twofold.kernels.triton.launch import strides
+from twofold.kernels.triton.launch import fits_pdl, launch, strides
 from twofold.kernels.triton.tiles import LOG2E
 
 # Warps and stages of the first kernel.
@@ -27,11 +27,11 @@ LONG, LONGEST = 1024, 2048
 COLUMNS, WIDE_COLUMNS, LONG_WAY = 64, 128, 640
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["length"])
 def parts_kernel(
     p_query, p_key_cache, p_value_cache, p_mask, p_length, p_parts, p_greatest, p_total,
     s_query_b, s_query_h, s_query_t, s_key_b, s_key_h, s_key_t, s_value_b, s_value_h, s_value_t, s_mask_b, s_mask_t,
-    kv_heads, length, width, scale,
+    kv_heads, width, scale, length,
     GROUPS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDTH: tl.constexpr,
     COUNTED: tl.constexpr, MASKED: tl.constexpr, OVERLAPS: tl.constexpr,
 ):  # fmt: skip
@@ -76,12 +76,12 @@ def parts_kernel(
     tl.store(p_total + along, total, mask=rows < GROUPS)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["length"])
 def join_kernel(
     p_query, p_self_key, p_self_value, p_mask, p_length, p_parts, p_greatest, p_total, p_out,
     s_query_b, s_query_h, s_query_t, s_self_key_b, s_self_key_h, s_self_key_t, s_self_value_b, s_self_value_h, s_self_value_t,
     s_mask_b, s_mask_t,
-    heads, length, parts, width, scale,
+    heads, parts, width, scale, length,
     GROUPS: tl.constexpr, PARTS: tl.constexpr, WIDTH: tl.constexpr,
     COUNTED: tl.constexpr, MASKED: tl.constexpr, OVERLAPS: tl.constexpr,
 ):  # fmt: skip
@@ -157,7 +157,7 @@ def step(
         mask = attn_mask.view(torch.uint8)
         mask_strides = mask.stride(0) if mask.shape[0] > 1 else 0, mask.stride(3)
     groups, width = H // kv_heads, max(triton.next_power_of_2(D), 16)
-    overlaps = _can_overlap(query.device)
+    overlaps = fits_pdl(query.device)
     switches = {
         "GROUPS": groups,
         "WIDTH": width,
@@ -165,22 +165,19 @@ def step(
         "MASKED": attn_mask is not None,
         "OVERLAPS": overlaps,
     }
-    parts_kernel[(B * kv_heads, parts)](
-        query, key_cache, value_cache, mask, counter, outs, greatest, total,
-        *strides(query, key_cache, value_cache), *mask_strides, kv_heads, number, D, scale,
+    launch(
+        parts_kernel, (B * kv_heads, parts),
+        (query, key_cache, value_cache, mask, counter, outs, greatest, total),
+        (*strides(query, key_cache, value_cache), *mask_strides, kv_heads, D, scale), free=(number,),
         ROWS=max(triton.next_power_of_2(groups), 16), COLUMNS=columns, **switches,
         num_warps=WARPS, num_stages=STAGES,
     )  # fmt: skip
     out = empty_heads(query)
-    join_kernel[(B * H,)](
-        query, self_key, self_value, mask, counter, outs, greatest, total, out,
-        *strides(query, self_key, self_value), *mask_strides,
-        H, number, parts, D, scale, PARTS=triton.next_power_of_2(parts), **switches,
+    launch(
+        join_kernel, (B * H,),
+        (query, self_key, self_value, mask, counter, outs, greatest, total, out),
+        (*strides(query, self_key, self_value), *mask_strides, H, parts, D, scale), free=(number,),
+        PARTS=triton.next_power_of_2(parts), **switches,
         num_warps=4 if parts > 32 else 1, **({"launch_pdl": True} if overlaps else {}),
     )  # fmt: skip
     return out
-
-
-def _can_overlap(device: torch.device) -> bool:
-    """Whether a kernel may be launched before the one it depends on has finished."""
-    return device.type == "cuda" and torch.version.hip is None and torch.cuda.get_device_capability(device)[0] >= 9

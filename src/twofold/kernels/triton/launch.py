@@ -1,159 +1,55 @@
-"""From tensors to kernel launches: tile sizes, strides, and what is allocated."""
+"""Launching a kernel in a fraction of the time that Triton takes to look at every argument anew.
 
-from typing import NamedTuple
+Triton finds the compiled kernel for a call by specialising each of its 40 to 60 arguments. What that depends on is
+known here in a few numbers, so the compiled kernel of an earlier launch like this one is launched directly.
+"""
+
+from typing import Any
 
 import torch
-import triton
 from torch import Tensor
 
-from twofold.kernels.library import empty_heads, unit_stride
-from twofold.kernels.triton.backward import columns_kernel, own_kernel, rows_kernel
-from twofold.kernels.triton.forward import forward_kernel
-from twofold.kernels.triton.options import KernelOptions, softmax_numbers
+# At this many launches all are forgotten, so that lengths that change at every call do not fill the memory.
+MOST = 4096
+# Compiled kernels, and their constants in the order of their parameters, by what Triton specialises on.
+_compiled: dict[tuple, tuple[Any, tuple]] = {}
 
 
-class Tiles(NamedTuple):
-    rows: int
-    columns: int
-    warps: int
-    stages: int
+def launch(
+    kernel: Any,
+    grid: tuple[int, ...],
+    tensors: tuple[Tensor, ...],
+    numbers: tuple[float, ...],
+    free: tuple[int, ...] = (),
+    **switches: Any,
+) -> None:
+    """kernel[grid](*tensors, *numbers, *free, **switches).
+
+    tensors, numbers and free are the kernel's first parameters; it does not specialise on those in `free`.
+    switches: its constants, and options such as num_warps.
+    """
+    index = tensors[0].get_device()
+    pointers = tuple([(tensor.dtype, tensor.data_ptr() % 16 == 0) for tensor in tensors])
+    key = (id(kernel), index, pointers, numbers, tuple(switches.values()))
+    known = _compiled.get(key)
+    if known is not None:
+        compiled, constants = known
+        compiled[(*grid, 1, 1)[:3]](*tensors, *numbers, *free, *constants)
+        return
+    compiled = kernel[grid](*tensors, *numbers, *free, **switches)
+    if compiled is None:  # the interpreter compiles nothing
+        return
+    if len(_compiled) >= MOST:
+        _compiled.clear()
+    names = kernel.arg_names[len(tensors) + len(numbers) + len(free) :]
+    _compiled[key] = compiled, tuple(switches[name] for name in names)
 
 
-# The fastest of three sweeps on an H200 in bfloat16 (LOG.md) for D = 64 and 128; the others are guesses that fit the chip.
+def strides(*tensors: Tensor) -> tuple[int, ...]:
+    """The first three strides of each; the last dimension of every tensor is dense."""
+    return tuple([stride for tensor in tensors for stride in tensor.stride()[:3]])
 
 
-def forward_tiles(width: int, dtype: torch.dtype, is_causal: bool) -> Tiles:
-    if dtype == torch.float32:
-        return Tiles(64, 32, 4, 2)
-    if width > 128:
-        return Tiles(64, 32, 4, 2)
-    return Tiles(64, 64, 4, 3) if is_causal else Tiles(128, 64, 8, 3)
-
-
-def rows_tiles(width: int, dtype: torch.dtype) -> Tiles:
-    """Of the backward kernel that loops over the columns for a tile of rows."""
-    if dtype == torch.float32:
-        return Tiles(32, 32, 4, 2)
-    if width <= 64:
-        return Tiles(64, 64, 4, 3)
-    return Tiles(128, 64, 8, 3) if width <= 128 else Tiles(64, 32, 4, 2)
-
-
-def columns_tiles(width: int, dtype: torch.dtype, is_causal: bool) -> Tiles:
-    """Of the backward kernel that loops over the rows for a tile of columns."""
-    if dtype == torch.float32:
-        return Tiles(32, 32, 4, 2)
-    if width <= 64 or (width <= 128 and is_causal):
-        return Tiles(32, 64, 4, 3)
-    return Tiles(64, 128, 8, 3) if width <= 128 else Tiles(32, 64, 4, 2)
-
-
-def attend(
-    query: Tensor, key: Tensor, value: Tensor, self_key: Tensor, self_value: Tensor, options: KernelOptions
-) -> tuple[Tensor, Tensor]:
-    """Output (B, Hq, T, D) and, for the backward pass, `softmax_numbers` per row."""
-    query, key, value, self_key, self_value = map(unit_stride, (query, key, value, self_key, self_value))
-    B, H, T, D = query.shape
-    out = empty_heads(query)
-    softmax = torch.empty((softmax_numbers(options.attn_mask), B, H, T), dtype=torch.float32, device=query.device)
-    tiles = forward_tiles(D, query.dtype, options.is_causal)
-    forward_kernel[(triton.cdiv(T, tiles.rows), B * H)](
-        query, key, value, self_key, self_value, out, softmax, *_pointers(options, query),
-        *strides(query, key, value, self_key, self_value, out), *_mask_strides(options, query, key),
-        H, T, key.shape[2], D, *_numbers(options), **_switches(options, query, key, tiles),
-    )  # fmt: skip
-    return out, softmax
-
-
-def attend_backward(
-    grad: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    self_key: Tensor,
-    self_value: Tensor,
-    out: Tensor,
-    softmax: Tensor,
-    options: KernelOptions,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of query, key, value, self_key and self_value."""
-    grad, query, key, value, self_key, self_value = map(unit_stride, (grad, query, key, value, self_key, self_value))
-    B, H, T, D = query.shape
-    S, groups = key.shape[2], H // key.shape[1]
-    delta = torch.empty_like(softmax[0])
-    grad_query = empty_heads(query)
-    grad_self_key, grad_self_value = empty_heads(self_key), empty_heads(self_value)
-    tiles = rows_tiles(D, query.dtype)
-    rows_kernel[(triton.cdiv(T, tiles.rows), B * H)](
-        query, key, value, self_key, self_value, out, grad, softmax, delta, *_pointers(options, query),
-        grad_query, grad_self_key, grad_self_value,
-        *strides(query, key, value, self_key, self_value, out, grad), *_mask_strides(options, query, key),
-        *strides(grad_query), H, T, S, D, *_numbers(options), **_switches(options, query, key, tiles),
-    )  # fmt: skip
-    grad_key, grad_value = empty_heads(key), empty_heads(value)
-    tiles = columns_tiles(D, query.dtype, options.is_causal)
-    columns_kernel[(triton.cdiv(S, tiles.columns), B * key.shape[1])](
-        query, key, value, grad, softmax, delta, *_pointers(options, query), grad_key, grad_value,
-        *strides(query, key, value, grad), *_mask_strides(options, query, key), *strides(grad_key),
-        H, T, S, D, *_numbers(options), **_switches(options, query, key, tiles),
-    )  # fmt: skip
-    if groups > 1:
-        tiles = Tiles(32, 32, 4, 1)
-        own_kernel[(triton.cdiv(T, tiles.rows), B * key.shape[1])](
-            query, self_key, self_value, grad, softmax, delta, *_pointers(options, query), grad_self_key, grad_self_value,
-            *strides(query, self_key, self_value, grad), *_mask_strides(options, query, key), *strides(grad_self_key),
-            H, T, S, D, *_numbers(options), **_switches(options, query, key, tiles),
-        )  # fmt: skip
-    return grad_query, grad_key, grad_value, grad_self_key, grad_self_value
-
-
-def strides(*tensors: Tensor) -> list[int]:
-    return [stride for tensor in tensors for stride in tensor.stride()[:3]]
-
-
-def _pointers(options: KernelOptions, stand_in: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Mask, segments and seed. An absent one is replaced by `stand_in`, which the kernel never reads."""
-    mask = stand_in if options.attn_mask is None else options.attn_mask
-    mask = mask.view(torch.uint8) if mask.dtype == torch.bool else mask
-    segments = stand_in if options.segment_ids is None else options.segment_ids.contiguous()
-    return mask, segments, stand_in if options.seed is None else options.seed
-
-
-def _mask_strides(options: KernelOptions, query: Tensor, key: Tensor) -> tuple[int, ...]:
-    """Strides of the mask over (B, Hq, T, S), and from one of the stored numbers to the next."""
-    if options.attn_mask is None:
-        strides = (0, 0, 0, 0)
-    else:
-        strides = options.attn_mask.expand(*query.shape[:3], key.shape[2]).stride()
-    return *strides, query.shape[0] * query.shape[1] * query.shape[2]
-
-
-def _numbers(options: KernelOptions) -> tuple[float, float, float, int]:
-    return options.scale, options.softcap or 1.0, options.dropout_p, options.window or 0
-
-
-def _switches(options: KernelOptions, query: Tensor, key: Tensor, tiles: Tiles) -> dict[str, object]:
-    width = max(triton.next_power_of_2(query.shape[-1]), 16)
-    if options.attn_mask is None:
-        mask = "none"
-    else:
-        mask = "bool" if options.attn_mask.dtype == torch.bool else "float"
-    return {
-        "GROUPS": query.shape[1] // key.shape[1],
-        "WIDTH": width,
-        "EXACT_WIDTH": width == query.shape[-1],
-        "ROWS": tiles.rows,
-        "COLUMNS": tiles.columns,
-        # Every tile is full, so that loads need no bounds.
-        "WHOLE": query.shape[2] % tiles.rows == 0 and key.shape[2] % tiles.columns == 0,
-        "IS_CAUSAL": options.is_causal,
-        "WINDOW": options.window is not None,
-        "SEGMENTS": options.segment_ids is not None,
-        "MASK": mask,
-        "SOFTCAP": options.softcap is not None,
-        "DROPOUT": options.dropout_p > 0,
-        # float32 means float32: no tf32.
-        "PRECISION": "ieee",
-        "num_warps": tiles.warps,
-        "num_stages": tiles.stages,
-    }
+def fits_pdl(device: torch.device) -> bool:
+    """Whether a kernel may be launched before the one it depends on has finished (programmatic dependent launch)."""
+    return device.type == "cuda" and torch.version.hip is None and torch.cuda.get_device_capability(device)[0] >= 9

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from twofold.kernels import cudnn, library
 from twofold.kernels.library import aligned, empty_heads, library_for
-from twofold.kernels.triton.launch import strides
+from twofold.kernels.triton.launch import launch, strides
 from twofold.kernels.triton.merge import finish_kernel, merge_kernel
 
 # Rows and warps of a program.
@@ -48,9 +48,10 @@ def attend(
     if triangles:
         later, later_lse, lse = empty_heads(query[:, :, 1:]), numbers(T - 1), numbers(T)
         cudnn.forward(query[:, :, :-1], key[:, :, 1:], value[:, :, 1:], later, later_lse, "from", scale)
-    merge_kernel[(triton.cdiv(T, ROWS), B * H)](
-        query, self_key, self_value, others, others_lse, later, later_lse, out, lse, own,
-        *strides(query, self_key, self_value, others, later, out), H, T, D, scale,
+    launch(
+        merge_kernel, (triton.cdiv(T, ROWS), B * H),
+        (query, self_key, self_value, others, others_lse, later, later_lse, out, lse, own),
+        (*strides(query, self_key, self_value, others, later, out), H, T, D, scale),
         OTHERS_FROM=first, LATER=triangles, **_switches(query, key, is_causal),
     )  # fmt: skip
     return out, lse, own
@@ -86,9 +87,10 @@ def attend_backward(
         # In the layout that the op's fake kernel declares.
         grad_key, grad_value = (empty_heads(tensor).copy_(tensor) for tensor in rest)
     grad_self_key, grad_self_value = empty_heads(self_key), empty_heads(self_value)
-    finish_kernel[(triton.cdiv(T, ROWS), B * key.shape[1])](
-        query, self_key, self_value, out, grad, own, others, grad_query, grad_self_key, grad_self_value,
-        *strides(query, self_key, self_value, out, grad, others, grad_query, grad_self_key), H, T, D, scale,
+    launch(
+        finish_kernel, (triton.cdiv(T, ROWS), B * key.shape[1]),
+        (query, self_key, self_value, out, grad, own, others, grad_query, grad_self_key, grad_self_value),
+        (*strides(query, self_key, self_value, out, grad, others, grad_query, grad_self_key), H, T, D, scale),
         **_switches(query, key, is_causal),
     )  # fmt: skip
     return grad_query, grad_key, grad_value, grad_self_key, grad_self_value

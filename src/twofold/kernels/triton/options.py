@@ -1,4 +1,4 @@
-"""The options of a fused call. Here and not in `launch`, because this file does not import triton."""
+"""The options of a fused call. Here and not in `triton/fused`, because this file does not import triton."""
 
 from typing import NamedTuple
 

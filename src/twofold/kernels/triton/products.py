@@ -7,6 +7,7 @@ import triton.language as tl
 from torch import Tensor
 
 from twofold.kernels.products import MOST_WEIGHTS
+from twofold.kernels.triton.launch import launch
 
 # Columns of a program, the depth of a step, warps and stages.
 COLUMNS, DEPTH, WARPS, STAGES = 16, 256, 4, 3
@@ -66,9 +67,11 @@ def forward(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> l
     lacking = MOST_WEIGHTS - len(weights)
     # An absent product has width 0 and is never computed.
     stand_ins = [x] * lacking
-    products_kernel[(blocks,)](
-        x, *weights, *stand_ins, *(biases or [x] * len(weights)), *stand_ins, *out, *stand_ins, *widths, *[0] * lacking,
-        tokens, depth, BIAS=bool(biases), TOKENS=max(triton.next_power_of_2(tokens), 16), COLUMNS=COLUMNS,
+    launch(
+        products_kernel, (blocks,),
+        (x, *weights, *stand_ins, *(biases or [x] * len(weights)), *stand_ins, *out, *stand_ins),
+        (*widths, *[0] * lacking, tokens, depth),
+        BIAS=bool(biases), TOKENS=max(triton.next_power_of_2(tokens), 16), COLUMNS=COLUMNS,
         DEPTH=min(triton.next_power_of_2(depth), DEPTH) if depth > 16 else 16, num_warps=WARPS, num_stages=STAGES,
     )  # fmt: skip
     return out

@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from twofold.kernels.library import empty_heads, unit_stride
-from twofold.kernels.triton.launch import strides
+from twofold.kernels.triton.launch import launch, strides
 
 # Elements of half a tile, a program's heads where there are many tokens, and the kernels' warps: the fastest of a sweep
 # (H200, bfloat16, LOG.md).
@@ -183,9 +183,10 @@ def forward(
     out = [empty_heads(tensor) for tensor in tensors]
     grid, switches = _launch(query, key, self_key, query_gain)
     cos, sin, *table_strides = _table(query, cos, sin)
-    forward_kernel[grid](
-        *tensors, *out, *_gains(query_gain, key_gain, cos), cos, sin,
-        *strides(*tensors), *table_strides, *_sizes(query, key), eps,
+    launch(
+        forward_kernel, grid,
+        (*tensors, *out, *_gains(query_gain, key_gain, cos), cos, sin),
+        (*strides(*tensors), *table_strides, *_sizes(query, key), eps),
         **switches, num_warps=FORWARD_WARPS,
     )  # fmt: skip
     return out[0], out[1], key.new_empty(0) if self_key is None else out[2]
@@ -212,9 +213,10 @@ def backward(
     blocks, shares = grid
     of_gain = torch.empty((shares, D if switches["NORM"] else 0, blocks), dtype=torch.float32, device=query.device)
     cos, sin, *table_strides = _table(query, cos, sin)
-    backward_kernel[grid](
-        *grads, *tensors, *out, *_gains(query_gain, key_gain, cos), of_gain, cos, sin,
-        *strides(*grads, *tensors), *table_strides, *_sizes(query, key), eps,
+    launch(
+        backward_kernel, grid,
+        (*grads, *tensors, *out, *_gains(query_gain, key_gain, cos), of_gain, cos, sin),
+        (*strides(*grads, *tensors), *table_strides, *_sizes(query, key), eps),
         **switches, num_warps=BACKWARD_WARPS,
     )  # fmt: skip
     query_shares = triton.cdiv(query.shape[1], switches["HEADS"])
