@@ -13,7 +13,7 @@ import tyro
 from twofold.cli import say, say_json, warn
 from twofold.cli.arguments import parse, value_of, with_choices
 from twofold.cli.claims import claims_of
-from twofold.cli.pool import pool
+from twofold.cli.pooled_effect import pool
 from twofold.cli.processes import Beside, parted
 from twofold.lab.arm_table import TABLE
 from twofold.lab.run_options import RunOptions
