@@ -12,7 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from tests.kernels.test_backends import MASKS, assert_within, tensors, with_gradients, worst
 from twofold import self_weight, split_attention, split_attention_weights
-from twofold.kernels import cudnn, fused, ops
+from twofold.kernels import cudnn, flash4, fused, ops
 
 pytest.importorskip("triton", reason="triton is not to be had for this system")
 from twofold.kernels.triton import fused as fused_kernels
@@ -249,11 +249,21 @@ class TestAroundTheLibrary:
         for error, expected in zip(worst(ours, exact), exact, strict=True):
             assert error <= 1e-5 * max(expected.abs().max().item(), 1.0)
 
-    @pytest.fixture(params=["torch causal", "cudnn causal", "cudnn full", "cudnn full in triangles"])
+    @pytest.fixture(params=["torch causal", "flash4 causal", "cudnn causal", "cudnn full", "cudnn full in triangles"])
     def causal(self, request, monkeypatch):
-        """By torch's own flash attention, or by cuDNN's graphs (on a CPU: by what they promise)."""
+        """By torch's own flash attention, FlashAttention 4, or cuDNN's graphs (on a CPU: by what they promise)."""
+        if "flash4" in request.param:
+            monkeypatch.setattr(flash4, "FROM", 2)
+            if DEVICE == "cpu":
+                monkeypatch.setattr(flash4, "serves", lambda *_: True)
+                monkeypatch.setattr(flash4, "forward", lambda *t: dense_forward(*t[:-1], "up to", t[-1]))
+                monkeypatch.setattr(flash4, "backward", lambda *t: dense_backward(*t[:-1], "up to", t[-1]))
+            elif not flash4.INSTALLED:
+                pytest.skip("flash-attn-4 is not installed")
+        else:
+            monkeypatch.setattr(flash4, "INSTALLED", False)
         monkeypatch.setattr(one_pass, "TRIANGLES_FROM", 2 if "triangles" in request.param else 10**9)
-        if request.param == "torch causal":
+        if "cudnn" not in request.param:
             monkeypatch.setattr(cudnn, "why_not", lambda _: "not in this test")
         elif DEVICE == "cpu":
             monkeypatch.setattr(cudnn, "why_not", lambda _: None)

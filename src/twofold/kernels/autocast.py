@@ -19,25 +19,7 @@ def cast(*tensors: Any) -> tuple[Any, ...]:
 def off(query: Tensor) -> AbstractContextManager:
     """A context without autocast: the inputs are already cast, and inside float32 means float32."""
     device = query.device.type
-    if not is_on(device):
-        return _UNCHANGED
-    return torch.autocast(device, enabled=False) if torch.compiler.is_compiling() else _Off(device)
-
-
-_UNCHANGED = nullcontext()
-
-
-class _Off:
-    """torch.autocast(device, enabled=False) in a tenth of its time."""
-
-    def __init__(self, device: str) -> None:
-        self.device = device
-
-    def __enter__(self) -> None:
-        torch.set_autocast_enabled(self.device, False)
-
-    def __exit__(self, *_: object) -> None:
-        torch.set_autocast_enabled(self.device, True)
+    return torch.autocast(device, enabled=False) if is_on(device) else nullcontext()
 
 
 def is_on(device: str) -> bool:

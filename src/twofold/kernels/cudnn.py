@@ -9,7 +9,6 @@ because a cuDNN execution plan may be used by one thread at a time.
 """
 
 import threading
-import warnings
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
@@ -19,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from twofold.kernels import self_test
 from twofold.kernels.installed import is_installed
 
 # Which columns a row sees, both counted from 0 in the given tensors: those up to its own number, those from it on, or
@@ -62,7 +62,12 @@ def _is_usable(device_index: int) -> bool:
     if device_index not in _tested:
         if torch.cuda.is_current_stream_capturing():
             return False
-        _tested[device_index] = _is_promising(device_index) and _passes(device_index)
+        device = torch.device("cuda", device_index)
+
+        def errors() -> list[float]:
+            return [error for patterns in SELF_TESTS for error in _errors(device, *patterns)]
+
+        _tested[device_index] = _is_promising(device_index) and self_test.passes(f"cuDNN's graphs on {device}", errors)
     return _tested[device_index]
 
 
@@ -205,61 +210,27 @@ def _built(frontend: ModuleType, graph: Any, tensors: list[Any], constants: dict
     return _Graph(graph, tensors, constants, graph.get_workspace_size())
 
 
-def _passes(device_index: int) -> bool:
-    """The self-test, against float64: a library that fails it is not used."""
-    device = torch.device("cuda", device_index)
-    try:
-        errors = [error for patterns in SELF_TESTS for error in _errors(device, *patterns)]
-    except Exception as error:  # whatever the library raises: other backends serve
-        errors, why = [float("inf")], f"{type(error).__name__}: {error}"
-    else:
-        why = f"relative errors {', '.join(f'{error:.2g}' for error in errors)}"
-    # Check each error: max() can hide a NaN.
-    if not all(error < 0.02 for error in errors):
-        warnings.warn(
-            f"cuDNN's graphs fail their self-test on {device} ({why:.200}); not used", RuntimeWarning, stacklevel=2
-        )
-        return False
-    return True
-
-
 def _errors(device: torch.device, forwards: Pattern, backwards: Pattern) -> list[float]:
     """Relative errors of output, log-sum-exp and gradients, over views without the first row.
 
     "up to" is tested as it is used: with one query fewer than keys.
     """
-    generator = torch.Generator(device).manual_seed(0)
+    views = [tensor[:, :, 1:] for tensor in self_test.drawn(8, 131, device)]
     first = 1 if forwards == "up to" else 0
-
-    def draw() -> Tensor:
-        drawn = torch.randn(2, 131, 2, 64, generator=generator, device=device, dtype=torch.bfloat16)
-        return drawn.transpose(1, 2)[:, :, 1:]
-
-    query, key, value, grad, out, grad_query, grad_key, grad_value = (draw() for _ in range(8))
-    query, grad, out, grad_query = (tensor[:, :, first:] for tensor in (query, grad, out, grad_query))
+    query, grad, out, grad_query = (tensor[:, :, first:] for tensor in views[:4])
+    key, value, grad_key, grad_value = views[4:]
     lse = torch.empty(query.shape[:3], device=device)
     forward(query, key, value, out, lse, forwards, 0.125)
-    # The expected gradients by hand: inside an op there is no autograd.
-    q, k, v, do = (tensor.double() for tensor in (query, key, value, grad))
-    scores = _scores(q, k, forwards)
-    errors = [_relative(out, scores.softmax(-1) @ v), _relative(lse, scores.logsumexp(-1))]
-    scores = _scores(q, k, backwards)
-    weights = scores.softmax(-1)
-    out.copy_(weights @ v)
-    lse.copy_(scores.logsumexp(-1))
+    expected = self_test.exact(query, key, value, grad, _allowed(query, key, forwards), 0.125)
+    errors = self_test.errors_of((out, lse), expected[:2])
+    expected = self_test.exact(query, key, value, grad, _allowed(query, key, backwards), 0.125)
+    out.copy_(expected.out)
+    lse.copy_(expected.lse)
     backward(query, key, value, out, grad, lse, grad_query, grad_key, grad_value, backwards, 0.125)
-    grad_weights = do @ v.mT
-    grad_scores = weights * (grad_weights - (grad_weights * weights).sum(-1, keepdim=True)) * 0.125
-    errors += [_relative(grad_query, grad_scores @ k), _relative(grad_key, grad_scores.mT @ q)]
-    return [*errors, _relative(grad_value, weights.mT @ do)]
+    return errors + self_test.errors_of((grad_query, grad_key, grad_value), expected[2:])
 
 
-def _scores(query: Tensor, key: Tensor, pattern: Pattern) -> Tensor:
+def _allowed(query: Tensor, key: Tensor, pattern: Pattern) -> Tensor:
     columns = torch.arange(key.shape[2], device=key.device)
     rows = columns[: query.shape[2], None]
-    may = {"up to": columns <= rows, "from": columns >= rows, "all but": columns != rows}[pattern]
-    return (query @ key.mT * 0.125).masked_fill(~may, -torch.inf)
-
-
-def _relative(found: Tensor, expected: Tensor) -> float:
-    return ((found - expected).norm() / expected.norm()).item()
+    return {"up to": columns <= rows, "from": columns >= rows, "all but": columns != rows}[pattern]

@@ -1,7 +1,7 @@
 """Split attention as a library's attention over the others and one pass of `merge`'s kernels after it.
 
-Ordinary causal attention of queries 1.. over all keys gives every token its strict past. The bidirectional case needs
-cuDNN's graphs: one that hides the diagonal or, for long sequences, the strict past and the strict future (queries ..T - 2
+Ordinary causal attention of queries 1.. over all keys gives every token its strict past: by FlashAttention 4 on long
+texts where it is installed, by cuDNN's graphs, or by torch's own attention. The bidirectional case needs cuDNN's graphs: one that hides the diagonal or, for long sequences, the strict past and the strict future (queries ..T - 2
 over keys 1.. and all after them), which costs one more pass and skips half of the scores twice. Backward is given the
 *merged* output and log-sum-exp (DESIGN.md section 4), so the library's gradients of key and value are final, and that of
 the queries lacks the own logit's share alone.
@@ -13,7 +13,7 @@ import torch
 import triton
 from torch import Tensor
 
-from twofold.kernels import cudnn, library
+from twofold.kernels import cudnn, flash4, library
 from twofold.kernels.library import aligned, empty_heads, library_for
 from twofold.kernels.triton.launch import launch, strides
 from twofold.kernels.triton.merge import finish_kernel, merge_kernel
@@ -35,9 +35,12 @@ def attend(
         return torch.empty((B, H, rows), dtype=torch.float32, device=query.device)
 
     out, own = empty_heads(query), numbers(T)
-    has_cudnn, triangles = _has_cudnn(query, is_causal), not is_causal and T >= TRIANGLES_FROM
+    triangles = not is_causal and T >= TRIANGLES_FROM
     first = 1 if is_causal or triangles else 0
-    if has_cudnn:
+    if is_causal and flash4.serves(query, key, "forward"):
+        others, others_lse = out[:, :, 1:], numbers(T - 1)
+        flash4.forward(query[:, :, 1:], key[:, :, :-1], value[:, :, :-1], others, others_lse, scale)
+    elif _has_cudnn(query, is_causal):
         others, others_lse = out[:, :, first:], numbers(T - first)
         pattern = "up to" if first else "all but"
         cudnn.forward(query[:, :, first:], key, value, others, others_lse, pattern, scale)
@@ -76,7 +79,15 @@ def attend_backward(
     first = int(is_causal)
     rows, out_rows, grad_rows = query[:, :, first:], out[:, :, first:], grad[:, :, first:]
     grad_query = empty_heads(query)
-    if _has_cudnn(query, is_causal):
+    if is_causal and flash4.serves(query, key, "backward"):
+        others, grad_key, grad_value = grad_query[:, :, 1:], empty_heads(key), empty_heads(value)
+        seen = key[:, :, :-1], value[:, :, :-1]
+        grads = others, grad_key[:, :, :-1], grad_value[:, :, :-1]
+        flash4.backward(rows, *seen, out_rows, grad_rows, lse, *grads, scale)
+        # No other token sees the last one.
+        grad_key[:, :, -1:].zero_()
+        grad_value[:, :, -1:].zero_()
+    elif _has_cudnn(query, is_causal):
         others, grad_key, grad_value = grad_query[:, :, first:], empty_heads(key), empty_heads(value)
         pattern = "up to" if is_causal else "all but"
         cudnn.backward(rows, key, value, out_rows, grad_rows, lse, others, grad_key, grad_value, pattern, scale)
