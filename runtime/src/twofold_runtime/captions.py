@@ -1,7 +1,7 @@
 """captioning: a sentence about an image. All images are brought to the size that training saw."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ class CaptionCodec(WritingCodec[ImageInput]):
     """Encodes an image as pixel_values, (3, height, width) from -1 to 1."""
 
     task = "captioning"
-    reading_shape: Mapping[str, Any] = {"height": int, "width": int}
+    reading_shape: ClassVar[Mapping[str, Any]] = {"height": int, "width": int}
     batch = 100
 
     @property

@@ -42,6 +42,8 @@ class Codec(ABC, Generic[Input]):
     per_token: ClassVar[frozenset[str]] = frozenset()
     """Outputs that have a value for every token of a row, and are cut to the row's length."""
     batch: ClassVar[int] = BATCH
+    tokens: Any
+    """A WordVocabulary where the task reads words, else a TextTokenizer."""
 
     def __init__(
         self, reading: Mapping[str, Any], calibration: Mapping[str, Any], tokens: WordVocabulary | TextTokenizer

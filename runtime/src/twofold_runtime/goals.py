@@ -5,7 +5,7 @@ that occurred with the goal in training.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -41,8 +41,17 @@ class GoalsCodec(TextCodec):
 
     task = "goals"
     reads_words = True
-    reading_shape: Mapping[str, Any] = {"goals": [str], "slot_labels": [str], "slots": {str: [str]}, "evidence": str}
-    calibration_shape: Mapping[str, Any] = {"temperature": float, "threshold": float, "transitions": [[float]]}
+    reading_shape: ClassVar[Mapping[str, Any]] = {
+        "goals": [str],
+        "slot_labels": [str],
+        "slots": {str: [str]},
+        "evidence": str,
+    }
+    calibration_shape: ClassVar[Mapping[str, Any]] = {
+        "temperature": float,
+        "threshold": float,
+        "transitions": [[float]],
+    }
     per_token = frozenset({"slot_logits"})
     tokens: WordVocabulary
 

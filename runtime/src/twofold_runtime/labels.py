@@ -1,7 +1,7 @@
 """classification: from a text to its label, with a calibrated confidence."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,8 +22,8 @@ class LabelsCodec(TextCodec):
 
     task = "classification"
     reads_words = False
-    reading_shape: Mapping[str, Any] = {"labels": [str]}
-    calibration_shape: Mapping[str, Any] = {"temperature": float}
+    reading_shape: ClassVar[Mapping[str, Any]] = {"labels": [str]}
+    calibration_shape: ClassVar[Mapping[str, Any]] = {"temperature": float}
     tokens: TextTokenizer
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -67,7 +67,7 @@ class TaggingCodec(TextCodec):
     """A tag for every word of a text; tags are chosen together, and one that may not follow another never does."""
 
     reads_words = True
-    reading_shape: Mapping[str, Any] = {"tags": [str]}
+    reading_shape: ClassVar[Mapping[str, Any]] = {"tags": [str]}
     per_token = frozenset({"logits"})
     tokens: WordVocabulary
 

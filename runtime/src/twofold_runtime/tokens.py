@@ -35,7 +35,7 @@ class WordVocabulary:
             raise ValueError(f"{folder} has no {FILE}")
         content = read_json(path)
         model = content.get("model") if isinstance(content, dict) else None
-        ids = model.get("vocab") if isinstance(model, dict) else None
+        ids: Any = model.get("vocab") if isinstance(model, dict) else None
         check_shape(ids, {str: int}, f"{path}: model: vocab")
         return cls(ids)
 

@@ -101,7 +101,7 @@ class ContinuationCodec(TextCodec, WritingCodec[str]):
     """lm: how a text goes on. A text longer than the context is written in pieces, each from half a context."""
 
     task = "lm"
-    reading_shape: Mapping[str, Any] = {"tokenization": str, "context": int, "ends": bool}
+    reading_shape: ClassVar[Mapping[str, Any]] = {"tokenization": str, "context": int, "ends": bool}
 
     @property
     def usual_decoding(self) -> Decoding:
@@ -152,7 +152,7 @@ class ContinuationCodec(TextCodec, WritingCodec[str]):
 class PairCodec(TextCodec, WritingCodec[str]):
     """A text from a text. A source that is too long loses its end."""
 
-    reading_shape: Mapping[str, Any] = {"beams": int, "copies": bool, "longest": int}
+    reading_shape: ClassVar[Mapping[str, Any]] = {"beams": int, "copies": bool, "longest": int}
 
     @property
     def usual_decoding(self) -> Decoding:
@@ -167,7 +167,7 @@ class TranslationCodec(PairCodec):
     """translation: a sentence in another language."""
 
     task = "translation"
-    reading_shape: Mapping[str, Any] = PairCodec.reading_shape | {"words": str}
+    reading_shape: ClassVar[Mapping[str, Any]] = {**PairCodec.reading_shape, "words": str}
 
     def decode(self, encoded: Encoded[str], outputs: Sequence[Arrays]) -> Prediction:
         return TranslationPrediction(encoded.input, self.text_of(outputs))
