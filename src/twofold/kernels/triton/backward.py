@@ -14,6 +14,7 @@ from twofold.kernels.triton.tiles import (
     capped,
     column_range,
     kept,
+    load_head,
     load_rows,
     mask_entries,
     other_scores,
@@ -123,23 +124,15 @@ def rows_kernel(
     if DROPOUT:
         seed = tl.load(p_seed) + tl.program_id(1)
 
-    query = load_rows(
-        p_query + batch * s_query_b + head * s_query_h,
-        first_row,
-        s_query_t,
-        T,
-        width,
-        ROWS,
-        WIDTH,
-        EXACT_WIDTH,
-        not WHOLE,
-    )
-    grad = load_rows(
-        p_grad + batch * s_grad_b + head * s_grad_h, first_row, s_grad_t, T, width, ROWS, WIDTH, EXACT_WIDTH, not WHOLE
-    )
-    out = load_rows(
-        p_out + batch * s_out_b + head * s_out_h, first_row, s_out_t, T, width, ROWS, WIDTH, EXACT_WIDTH, not WHOLE
-    )
+    query = load_head(
+        p_query, batch, head, s_query_b, s_query_h, s_query_t, first_row, T, width, ROWS, WIDTH, EXACT_WIDTH, not WHOLE
+    )  # fmt: skip
+    grad = load_head(
+        p_grad, batch, head, s_grad_b, s_grad_h, s_grad_t, first_row, T, width, ROWS, WIDTH, EXACT_WIDTH, not WHOLE
+    )  # fmt: skip
+    out = load_head(
+        p_out, batch, head, s_out_b, s_out_h, s_out_t, first_row, T, width, ROWS, WIDTH, EXACT_WIDTH, not WHOLE
+    )  # fmt: skip
     delta = tl.sum(grad.to(tl.float32) * out.to(tl.float32), 1)
     tl.store(p_delta + tl.program_id(1).to(tl.int64) * T + rows, delta, mask=rows < T)
     lse = tl.load(p_softmax + rows, mask=rows < T, other=0.0)
@@ -147,20 +140,13 @@ def rows_kernel(
     if MASK == "float":
         shift = tl.load(p_softmax + s_softmax + rows, mask=rows < T, other=0.0)
 
-    self_key = load_rows(
-        p_self_key + batch * s_self_key_b + kv_head * s_self_key_h,
-        first_row,
-        s_self_key_t,
-        T,
-        width,
-        ROWS,
-        WIDTH,
-        EXACT_WIDTH,
-        not WHOLE,
-    ).to(tl.float32)
-    self_value = load_rows(
-        p_self_value + batch * s_self_value_b + kv_head * s_self_value_h, first_row, s_self_value_t, T, width, ROWS, WIDTH,
-        EXACT_WIDTH, not WHOLE,
+    self_key = load_head(
+        p_self_key, batch, kv_head, s_self_key_b, s_self_key_h, s_self_key_t, first_row, T, width,
+        ROWS, WIDTH, EXACT_WIDTH, not WHOLE
+    ).to(tl.float32)  # fmt: skip
+    self_value = load_head(
+        p_self_value, batch, kv_head, s_self_value_b, s_self_value_h, s_self_value_t, first_row, T, width,
+        ROWS, WIDTH, EXACT_WIDTH, not WHOLE
     ).to(tl.float32)  # fmt: skip
     own_weight, grad_own = _own_gradients(
         query, grad, self_key, self_value, delta, lse, shift, rows, p_mask, s_mask_row, s_mask_column, seed, T, S,
@@ -263,28 +249,13 @@ def columns_kernel(
     columns = first_column + tl.arange(0, COLUMNS)
     last_column = tl.minimum(first_column + COLUMNS, S) - 1
     p_segments += batch * T
-    key = load_rows(
-        p_key + batch * s_key_b + kv_head * s_key_h,
-        first_column,
-        s_key_t,
-        S,
-        width,
-        COLUMNS,
-        WIDTH,
-        EXACT_WIDTH,
-        not WHOLE,
-    )
-    value = load_rows(
-        p_value + batch * s_value_b + kv_head * s_value_h,
-        first_column,
-        s_value_t,
-        S,
-        width,
-        COLUMNS,
-        WIDTH,
-        EXACT_WIDTH,
-        not WHOLE,
-    )
+    key = load_head(
+        p_key, batch, kv_head, s_key_b, s_key_h, s_key_t, first_column, S, width, COLUMNS, WIDTH, EXACT_WIDTH, not WHOLE
+    )  # fmt: skip
+    value = load_head(
+        p_value, batch, kv_head, s_value_b, s_value_h, s_value_t, first_column, S, width,
+        COLUMNS, WIDTH, EXACT_WIDTH, not WHOLE
+    )  # fmt: skip
     grad_key = tl.zeros([COLUMNS, WIDTH], tl.float32)
     grad_value = tl.zeros([COLUMNS, WIDTH], tl.float32)
     top, bottom = row_range(first_column, last_column, T, first_own, window, ROWS, IS_CAUSAL, WINDOW)
@@ -348,13 +319,13 @@ def own_kernel(
     batch, kv_head = (tl.program_id(1) // kv_heads).to(tl.int64), (tl.program_id(1) % kv_heads).to(tl.int64)
     first_row = tl.program_id(0) * ROWS
     rows = first_row + tl.arange(0, ROWS)
-    self_key = load_rows(
-        p_self_key + batch * s_self_key_b + kv_head * s_self_key_h, first_row, s_self_key_t, T, width, ROWS, WIDTH,
-        EXACT_WIDTH, not WHOLE,
+    self_key = load_head(
+        p_self_key, batch, kv_head, s_self_key_b, s_self_key_h, s_self_key_t, first_row, T, width,
+        ROWS, WIDTH, EXACT_WIDTH, not WHOLE
     ).to(tl.float32)  # fmt: skip
-    self_value = load_rows(
-        p_self_value + batch * s_self_value_b + kv_head * s_self_value_h, first_row, s_self_value_t, T, width, ROWS,
-        WIDTH, EXACT_WIDTH, not WHOLE,
+    self_value = load_head(
+        p_self_value, batch, kv_head, s_self_value_b, s_self_value_h, s_self_value_t, first_row, T, width,
+        ROWS, WIDTH, EXACT_WIDTH, not WHOLE
     ).to(tl.float32)  # fmt: skip
     grad_self_key = tl.zeros([ROWS, WIDTH], tl.float32)
     grad_self_value = tl.zeros([ROWS, WIDTH], tl.float32)
@@ -365,21 +336,12 @@ def own_kernel(
         seed = 0
         if DROPOUT:
             seed = tl.load(p_seed) + (batch * H + head).to(tl.int32)
-        query = load_rows(
-            p_query + batch * s_query_b + head * s_query_h, first_row, s_query_t, T, width, ROWS, WIDTH, EXACT_WIDTH,
-            not WHOLE,
+        query = load_head(
+            p_query, batch, head, s_query_b, s_query_h, s_query_t, first_row, T, width, ROWS, WIDTH, EXACT_WIDTH, not WHOLE
         )  # fmt: skip
-        grad = load_rows(
-            p_grad + batch * s_grad_b + head * s_grad_h,
-            first_row,
-            s_grad_t,
-            T,
-            width,
-            ROWS,
-            WIDTH,
-            EXACT_WIDTH,
-            not WHOLE,
-        )
+        grad = load_head(
+            p_grad, batch, head, s_grad_b, s_grad_h, s_grad_t, first_row, T, width, ROWS, WIDTH, EXACT_WIDTH, not WHOLE
+        )  # fmt: skip
         delta = tl.load(p_delta + here + rows, mask=rows < T, other=0.0)
         lse = tl.load(p_softmax + here + rows, mask=rows < T, other=0.0)
         shift = lse * 0.0

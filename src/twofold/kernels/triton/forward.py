@@ -12,6 +12,7 @@ from twofold.kernels.triton.tiles import (
     capped,
     column_range,
     kept,
+    load_head,
     load_rows,
     mask_entries,
     other_scores,
@@ -96,28 +97,13 @@ def forward_kernel(
         seed = tl.load(p_seed) + tl.program_id(1)
     left, right = column_range(first_row, last_row, S, first_own, window, COLUMNS, IS_CAUSAL, WINDOW)
 
-    query = load_rows(
-        p_query + batch * s_query_b + head * s_query_h,
-        first_row,
-        s_query_t,
-        T,
-        width,
-        ROWS,
-        WIDTH,
-        EXACT_WIDTH,
-        not WHOLE,
-    )
-    self_key = load_rows(
-        p_self_key + batch * s_self_key_b + kv_head * s_self_key_h,
-        first_row,
-        s_self_key_t,
-        T,
-        width,
-        ROWS,
-        WIDTH,
-        EXACT_WIDTH,
-        not WHOLE,
-    )
+    query = load_head(
+        p_query, batch, head, s_query_b, s_query_h, s_query_t, first_row, T, width, ROWS, WIDTH, EXACT_WIDTH, not WHOLE
+    )  # fmt: skip
+    self_key = load_head(
+        p_self_key, batch, kv_head, s_self_key_b, s_self_key_h, s_self_key_t, first_row, T, width,
+        ROWS, WIDTH, EXACT_WIDTH, not WHOLE
+    )  # fmt: skip
     m = capped(tl.sum(query.to(tl.float32) * self_key.to(tl.float32), 1) * scale, softcap, SOFTCAP) * LOG2E
     shift = m * 0.0
     if MASK != "none":
@@ -129,9 +115,9 @@ def forward_kernel(
             tl.store(p_softmax + s_softmax + rows, shift, mask=rows < T)
         m += mask_entries(p_mask, s_mask_row, s_mask_column, rows, rows + first_own, shift, T, S, MASK)
     l = tl.where(m == float("-inf"), 0.0, 1.0)
-    self_value = load_rows(
-        p_self_value + batch * s_self_value_b + kv_head * s_self_value_h, first_row, s_self_value_t, T, width, ROWS, WIDTH,
-        EXACT_WIDTH, not WHOLE,
+    self_value = load_head(
+        p_self_value, batch, kv_head, s_self_value_b, s_self_value_h, s_self_value_t, first_row, T, width,
+        ROWS, WIDTH, EXACT_WIDTH, not WHOLE
     )  # fmt: skip
     out = self_value.to(tl.float32) * l[:, None]
     if DROPOUT:

@@ -38,6 +38,15 @@ def load_rows(
 
 
 @triton.jit
+def load_head(
+    pointer, batch, head, s_b, s_h, s_t, first, limit, width,
+    COUNT: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr, CHECKED: tl.constexpr,
+):  # fmt: skip
+    """`load_rows` of one head of one example."""
+    return load_rows(pointer + batch * s_b + head * s_h, first, s_t, limit, width, COUNT, WIDTH, EXACT_WIDTH, CHECKED)
+
+
+@triton.jit
 def store_rows(
     pointer, tile, first, stride, limit, width, COUNT: tl.constexpr, WIDTH: tl.constexpr, EXACT_WIDTH: tl.constexpr
 ):
