@@ -187,6 +187,14 @@ def test_training_counts_tokens_a_second(capsys):
     assert 0.2 < row["ratio"] / (row["split_tokens_per_s"] / row["standard_tokens_per_s"]) < 5
 
 
+def test_eager_training_compiles_nothing(monkeypatch, capsys):
+    monkeypatch.setattr("torch.compile", None)
+    words = ["training", "--tokens", "16", "--batch", "2", "--layers", "1", "--vocabulary", "30", "--eager"]
+    (row,) = rows_of(words, capsys)
+    assert row["eager"] is True
+    assert row["ratio"] > 0
+
+
 @pytest.mark.needs("g++")
 def test_decode_uses_one_cache_for_both(capsys):
     words = ["decode", "--context", "16", "--layers", "1", "--vocabulary", "30", "--batch", "3"]

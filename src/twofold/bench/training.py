@@ -1,7 +1,8 @@
 """`twofold bench training`: tokens per second of a small decoder, split against standard at equal parameters.
 
 Both are compiled layer by layer, in mixed precision, with torch's fused AdamW. On a GPU a whole step is captured in a
-CUDA graph, so that the device's time is compared without that of Python.
+CUDA graph, so that the device's time is compared without that of Python. Or neither is compiled and the wall time of
+steps is taken, as most users train at first.
 """
 
 import statistics
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend
 
-from twofold.bench.measure import DTYPES, peak_bytes, ratio, times_ms
+from twofold.bench.measure import DTYPES, eager_times_ms, peak_bytes, ratio, times_ms
 from twofold.bench.models import decoder, parameters
 from twofold.bench.standard import fastest, only
 from twofold.machine import where
@@ -24,20 +25,29 @@ Step = Callable[[], Tensor]  # one step of training, and its loss
 
 
 def rows_of(
-    config: DecoderConfig, *, batch: int, tokens: int, kind: str, dtype: str, device: torch.device, rounds: int
+    config: DecoderConfig,
+    *,
+    batch: int,
+    tokens: int,
+    kind: str,
+    dtype: str,
+    device: torch.device,
+    rounds: int,
+    eager: bool = False,
 ) -> Iterator[dict[str, object]]:
     torch.compiler.reset()
     data = torch.randint(
         config.vocab_size, (batch, tokens), device=device, generator=torch.Generator(device).manual_seed(0)
     )
-    models = {"split": _compiled(config, kind, device), "standard": _compiled(config, "standard", device)}
+    make = decoder if eager else _compiled
+    models = {"split": make(config, kind, device), "standard": make(config, "standard", device)}
     kernel = _fastest(models["standard"], data, dtype)
     works: dict[str, Step] = {
         "split": _training(models["split"], data, dtype),
         "standard": _training(models["standard"], data, dtype, kernel),
     }
     _verify(works)
-    times = times_ms(works, rounds, device)
+    times = eager_times_ms(works, rounds) if eager and device.type == "cuda" else times_ms(works, rounds, device)
     # A ratio of tokens per second, so standard's time is the numerator.
     against = ratio(times["standard"], times["split"])
     speeds = {name: batch * tokens / statistics.median(times[name]) * 1e3 for name in times}
@@ -53,6 +63,7 @@ def rows_of(
         "T": tokens,
         "D": config.head_dim,
         "causal": True,
+        "eager": eager,
         "parameters": parameters(models["split"]),
         "standard_parameters": parameters(models["standard"]),
         "standard_tokens_per_s": speeds["standard"],

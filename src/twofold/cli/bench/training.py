@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+import tyro
 
 from twofold.bench.models import standard_config
 from twofold.bench.training import rows_of
@@ -29,6 +30,8 @@ class Training(BenchOptions):
     """Sequences B of a step."""
     vocabulary: int = 32_768
     """Different tokens."""
+    eager: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Compile nothing and take the wall time of steps, with the time in which Python launches kernels."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -47,7 +50,7 @@ def run(words: Sequence[str]) -> int:
     )  # fmt: skip
     options: dict[str, Any] = {
         "batch": chosen.batch, "tokens": chosen.tokens, "dtype": chosen.dtype, "device": torch.device(chosen.device),
-        "rounds": chosen.rounds,
+        "rounds": chosen.rounds, "eager": chosen.eager,
     }  # fmt: skip
     works = [(kind, partial(rows_of, config, kind=kind, **options)) for kind in chosen.kinds]
     measure(chosen, works, partial(speeds_table, fields=("T", "B")))
