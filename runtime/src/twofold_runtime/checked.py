@@ -82,18 +82,18 @@ def checked(name: str, value: Any, hint: Any) -> Any:
         raise ValueError(f"{name} must be {kind.expected}, got {shown(value)}") from None
 
 
-def from_mapping(kind: type[Checked], told: Any) -> Checked:
+def from_mapping(kind: type[Checked], content: Any) -> Checked:
     """A dataclass of what a file holds: no field unknown, none without a default missing."""
     known = {field.name: field.default is MISSING and field.default_factory is MISSING for field in fields(kind)}  # type: ignore[arg-type]
-    if not isinstance(told, Mapping):
-        raise ValueError(f"a {kind.__name__.lower()} must be a table of fields, got {shown(told)}")
-    for name in told:
+    if not isinstance(content, Mapping):
+        raise ValueError(f"a {kind.__name__.lower()} must be a table of fields, got {shown(content)}")
+    for name in content:
         if name not in known:
             raise ValueError(f"unknown field {shown(name)}; there are: {', '.join(known)}")
     for name, is_required in known.items():
-        if is_required and name not in told:
+        if is_required and name not in content:
             raise ValueError(f"field {name!r} is missing")
-    return kind(**told)
+    return kind(**content)
 
 
 def shown(value: Any) -> str:

@@ -261,9 +261,9 @@ class LanguageModelling(Task[str]):
             targets = stream[start + 1 : start + context + 1]
             ids = ids[: len(targets)]
             seen = 0 if start == 0 else context - step
-            told = [IGNORED if place < seen or target == BEGIN else target for place, target in enumerate(targets)]
+            labels = [IGNORED if place < seen or target == BEGIN else target for place, target in enumerate(targets)]
             missing = context - len(ids)
-            rows.append((ids + [PAD] * missing, told + [IGNORED] * missing))
+            rows.append((ids + [PAD] * missing, labels + [IGNORED] * missing))
         size = max(1, AT_ONCE // context)
         for start in range(0, len(rows), size):
             ids, targets = zip(*rows[start : start + size], strict=True)

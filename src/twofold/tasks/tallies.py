@@ -78,11 +78,11 @@ def perplexity(nats: Numbers, tokens: Numbers, per: str) -> Tally:
 def span_scores(truth: Sequence[Collection[Hashable]], predicted: Sequence[Collection[Hashable]]) -> dict[str, Tally]:
     """f1, precision and recall in per cent of every example's named spans: a span is right as a whole."""
     rows = [
-        (len(set(true) & set(told)), len(set(told)), len(set(true)))
-        for true, told in zip(truth, predicted, strict=True)
+        (len(set(gold) & set(guess)), len(set(guess)), len(set(gold)))
+        for gold, guess in zip(truth, predicted, strict=True)
     ]
-    right, told, true = np.array(rows, float).reshape(-1, 3).T
-    return {"f1": share(2 * right, told + true), "precision": share(right, told), "recall": share(right, true)}
+    right, guess, gold = np.array(rows, float).reshape(-1, 3).T
+    return {"f1": share(2 * right, guess + gold), "precision": share(right, guess), "recall": share(right, gold)}
 
 
 def macro_f1(truth: Sequence[str], predicted: Sequence[str]) -> Tally:
@@ -90,13 +90,13 @@ def macro_f1(truth: Sequence[str], predicted: Sequence[str]) -> Tally:
     places = {label: place for place, label in enumerate(dict.fromkeys([*truth, *predicted]))}
 
     def mean_f1(rows: np.ndarray) -> float:
-        true, told = rows.T
+        gold, guess = rows.T
         size = len(places)
-        right = np.bincount(true[true == told], minlength=size)
-        both = np.bincount(true, minlength=size) + np.bincount(told, minlength=size)
+        right = np.bincount(gold[gold == guess], minlength=size)
+        both = np.bincount(gold, minlength=size) + np.bincount(guess, minlength=size)
         return 100 * float((2 * right[both > 0] / both[both > 0]).mean())
 
-    rows = [(places[true], places[told]) for true, told in zip(truth, predicted, strict=True)]
+    rows = [(places[gold], places[guess]) for gold, guess in zip(truth, predicted, strict=True)]
     return Tally(rows=np.array(rows, np.int64), of_rows=mean_f1)
 
 
