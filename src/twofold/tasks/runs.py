@@ -153,7 +153,7 @@ def open_run(path: Path | str, *, device: str = "auto") -> Run:
     record = read_run(folder)
     if not record.finished:
         raise ValueError(f"{folder} has no model yet: its training is not finished; go on with --resume")
-    check_files(folder, record, CONFIG, *TOKENIZER)
+    check_files(folder, record, CONFIG, WEIGHTS, *TOKENIZER)
     choices_for(task_class(record.task), record.training["choices"])
     task = reopened(folder, record)
     try:
